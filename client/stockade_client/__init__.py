@@ -1,0 +1,1 @@
+"""The client: connection, sessions, approvals, the model loop and the command line."""

@@ -1,0 +1,131 @@
+"""The error tree of the daemon.
+
+StockadeError
+├── Refusal             the call ends with a result that says so: a stable code, a message, the remedy
+│   ├── PolicyRefusal       profile, rule, guard or person said no
+│   ├── GateRefusal         the workspace says no: FS_*
+│   ├── ArgumentsRefusal    the arguments do not fit
+│   ├── ToolFailure         the body itself failed
+│   ├── SandboxFailure      the sandbox could not be made, or broke
+│   ├── DeadlineReached     the tool's own time is up
+│   ├── Aborted             the caller took it back
+│   └── InfrastructureFailure  disk, ledger, a worker killed from outside
+├── RequestError        the request could not be taken at all; rpc/wire.py maps it to a gRPC status
+└── ConfigurationError  a profile or configuration file is faulty; names file, line and the nearest valid key
+
+Anything else is a bug and is reported as one.
+"""
+
+from typing import ClassVar, Final
+
+# The stable codes, and for each: domain, whether repeating is safe. docs/semantics.md explains them;
+# a test keeps the two lists equal.
+CODES: Final[dict[str, tuple[str, str]]] = {
+    "INVALID_ARGS": ("arguments", "never"),
+    "UNKNOWN_TOOL": ("arguments", "never"),
+    "DENIED": ("policy", "never"),
+    "APPROVAL_REJECTED": ("policy", "never"),
+    "APPROVAL_UNAVAILABLE": ("policy", "safe"),
+    "APPROVAL_EXPIRED": ("policy", "safe"),
+    "APPROVAL_MISMATCH": ("policy", "safe"),
+    "APPROVAL_DECIDED": ("policy", "never"),
+    "HOOK_FAILED": ("policy", "safe"),
+    "TOOL_TIMEOUT": ("deadline", "unsafe"),
+    "TOOL_FAILED": ("tool", "unsafe"),
+    "ABORTED": ("unknown", "unsafe"),
+    "ABORTED_BEFORE_DISPATCH": ("unknown", "safe"),
+    "TOOL_NOT_STARTED": ("infrastructure", "safe"),
+    "TOOL_OUTCOME_UNKNOWN": ("unknown", "unsafe"),
+    "INVALID_TOOL_OUTPUT": ("tool", "unsafe"),
+    "OUTPUT_LIMIT": ("tool", "unsafe"),
+    "RESOURCE_LIMIT": ("tool", "unsafe"),
+    "SANDBOX_UNAVAILABLE": ("sandbox", "never"),
+    "SANDBOX_FAILED": ("sandbox", "safe"),
+    "CODE_RUN_FAILED": ("tool", "unsafe"),
+    "SEARCH_INVALID_PATTERN": ("arguments", "never"),
+    "FS_NOT_OBSERVED": ("policy", "safe"),
+    "FS_PARTIAL_OBSERVATION": ("policy", "safe"),
+    "FS_STALE_VERSION": ("policy", "safe"),
+    "FS_CONFLICT": ("policy", "safe"),
+    "FS_NOT_FOUND": ("tool", "never"),
+    "FS_EXISTS": ("tool", "never"),
+    "FS_EDIT_NOT_FOUND": ("arguments", "never"),
+    "FS_AMBIGUOUS_EDIT": ("arguments", "never"),
+    "FS_NOT_TEXT": ("tool", "never"),
+    "FS_NOT_UTF8": ("tool", "never"),
+    "FS_NOT_REGULAR_FILE": ("tool", "never"),
+    "FS_IS_DIRECTORY": ("tool", "never"),
+    "FS_NOT_DIRECTORY": ("tool", "never"),
+    "FS_SYMLINK_LOOP": ("tool", "never"),
+    "FS_NAME_TOO_LONG": ("arguments", "never"),
+    "FS_OUTSIDE_WORKSPACE": ("policy", "never"),
+    "FS_PROTECTED": ("policy", "never"),
+    "FS_PERMISSION_DENIED": ("tool", "never"),
+    "FS_TOO_LARGE": ("arguments", "never"),
+    "FS_PATCH_INVALID": ("arguments", "never"),
+    "FS_PATCH_CONFLICT": ("tool", "never"),
+    "FS_IO_ERROR": ("infrastructure", "unsafe"),
+}
+
+
+class StockadeError(Exception):
+    """Base of every error that the daemon raises on purpose."""
+
+
+class Refusal(StockadeError):
+    """Ends a call with an error result. `code` is one of CODES; `message` is one sentence plus the remedy."""
+
+    domain: ClassVar[str | None] = None
+
+    def __init__(self, code: str, message: str) -> None:
+        if code not in CODES:
+            raise ValueError(f"{code!r} is not one of the stable error codes")
+        super().__init__(message)
+        self.code = code
+        self.message = message
+
+
+class PolicyRefusal(Refusal):
+    """Profile, rule, guard or person said no: the body is skipped."""
+
+
+class GateRefusal(Refusal):
+    """The gate refused a path, a read or an intent; nothing was changed."""
+
+
+class ArgumentsRefusal(Refusal):
+    """The arguments are not lossless JSON, or do not fit the tool's schema."""
+
+
+class ToolFailure(Refusal):
+    """The body failed, or answered something that is not an answer."""
+
+
+class SandboxFailure(Refusal):
+    """A worker could not be made with the layers that the profile requires, or its sandbox broke."""
+
+
+class DeadlineReached(Refusal):
+    """The tool's clock ran out; its whole process tree has been killed."""
+
+
+class Aborted(Refusal):
+    """The caller, a stopping session or a draining daemon ended the call."""
+
+
+class InfrastructureFailure(Refusal):
+    """Something under the daemon failed: the disk, the ledger, a worker killed from outside."""
+
+
+class RequestError(StockadeError):
+    """A request that could not be taken. `status` is the name of a gRPC status, for example NOT_FOUND."""
+
+    def __init__(self, status: str, message: str, *, code: str = "") -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+        self.code = code  # a stable code of CODES where one fits, else empty
+
+
+class ConfigurationError(StockadeError):
+    """A profile or configuration file that cannot be used. The text reads `file:line: what is wrong; what to do`."""

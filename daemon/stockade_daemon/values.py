@@ -1,0 +1,174 @@
+"""The frozen values that pass between the stages. No behaviour, no imports of ours."""
+
+import enum
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+# A JSON value as json_text.parse makes it: ints of any size, floats that are finite, dict order kept.
+Json: TypeAlias = None | bool | int | float | str | Sequence["Json"] | Mapping[str, "Json"]
+
+Decision: TypeAlias = Literal["allow", "ask", "deny"]
+
+
+class Access(enum.StrEnum):
+    """What a body can reach of the workspace."""
+
+    NONE = "none"  # files only through the gate
+    READ = "read"  # the workspace, mounted read-only
+    OVERLAY = "overlay"  # a private writable view; its difference is what the call did
+
+
+class Kind(enum.StrEnum):
+    """What policy judges a tool as; picks the key of a profile's [approval]."""
+
+    READ = "read"
+    WRITE = "write"
+    COMMAND = "command"
+
+
+class Body(enum.StrEnum):
+    """How a worker runs a tool."""
+
+    FUNCTION = "function"  # a Python function with a request channel to the gate
+    COMMAND = "command"  # an argument vector; the daemon reads its stdout, stderr and exit
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """A tool, as data. The daemon never imports a tool module."""
+
+    name: str
+    description: str
+    input_schema: Mapping[str, Json]
+    access: Access
+    kind: Kind
+    body: Body
+    timeout_s: float
+    parallel_safe: bool
+    idempotent: bool
+    output_bytes: int  # cap on the content for the model
+    card_title: str  # template; {name} of an argument is replaced by its text
+    observes: bool  # may tell the gate what it showed of a file
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Limits of one worker. Every figure is enforced by the kernel or by the daemon's clock."""
+
+    wall_s: float  # longest life of a call's body; the tool's own timeout may be shorter
+    cpu_s: int  # RLIMIT_CPU of each process
+    processes: int  # RLIMIT_NPROC, counted in the worker's own user namespace
+    open_files: int  # RLIMIT_NOFILE
+    file_mb: int  # RLIMIT_FSIZE: largest file that a process may write, MiB
+    tmp_mb: int  # size of /tmp and /dev/shm together, MiB
+    tmp_inodes: int  # names in /tmp
+    output_mb: int  # kept of stdout and of stderr, MiB; the rest is read and dropped
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """What the profile allows, asks or refuses."""
+
+    reads: Decision
+    writes: Decision
+    commands: Decision
+    effects: Literal["discard"]
+    wait_s: float  # how long an ask may wait for an approver to come; 0: not at all
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """What a worker may do, and what is asked or refused. Read from TOML; the file is the manual."""
+
+    name: str
+    digest: str  # SHA-256, lower-case hex, of the file's bytes
+    source: str  # where it was read: a path, or the name that a client gave
+    description: str
+    system: tuple[str, ...]  # host paths mounted read-only at the same place; missing ones are left out
+    network: Literal["none", "loopback"]
+    syscalls: tuple[str, ...]  # names of groups of sandbox/syscalls.py that are allowed
+    environment: Mapping[str, str]  # set for every body
+    environment_pass: tuple[str, ...]  # names taken over from the daemon's environment when set there
+    limits: Limits
+    approval: Approval
+    required_layers: tuple[str, ...]  # without one of these, calls are refused with SANDBOX_UNAVAILABLE
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """One agent's work on one workspace under one profile."""
+
+    session_id: str
+    workspace: str  # absolute, links resolved
+    device: int  # of the workspace directory; with `inode` its identity
+    inode: int
+    profile: Profile
+    approval_policy: Literal["ask", "never"]
+    opened_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One tool invocation; frozen before the first stage, the same for policy, body and record."""
+
+    session_id: str
+    call_id: str
+    token: str  # minted by the daemon, never seen by a client or a body
+    tool: str
+    arguments_text: bytes  # JSON text as it came
+    arguments: Mapping[str, Json]  # parsed once
+    digest: str  # SHA-256, lower-case hex, over tool and arguments_text: same id + same digest = same call
+    parent: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """A sandbox layer, and whether it was in force."""
+
+    name: str
+    held: bool
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    wall_s: float = 0.0
+    cpu_s: float = 0.0
+    max_rss_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    code: str
+    message: str
+    domain: str
+    retry: str
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a call came to. Frozen; stages return new ones."""
+
+    value: Json = None
+    has_value: bool = False
+    content: tuple[str, ...] = ()  # text blocks for the model
+    error: Failure | None = None
+    layers: tuple[Layer, ...] = ()
+    usage: Usage = field(default_factory=Usage)
+
+    @property
+    def ok(self) -> bool:
+        return self.error is None
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A recorded fact."""
+
+    session_id: str
+    seq: int
+    type: str
+    call_id: str  # empty for events of the session itself
+    time_ms: int
+    body: Mapping[str, Json]

@@ -1,0 +1,1 @@
+"""The public contract of Stockade: protobuf packages, one directory for each version."""
