@@ -1,0 +1,280 @@
+"""Every key of a profile: its values, its default, its meaning.
+
+The defaults are those of the shipped profile `strict`, so a profile that says nothing allows nothing more
+than that one does. docs/profiles.md shows the same list; a test keeps them equal.
+"""
+
+import re
+from typing import Any, Final, Literal
+
+from stockade_daemon.settings import Key, Unfit, absolute_path, mapping, number, one_of, several, text, whole
+from stockade_daemon.values import Decision
+
+# Groups of system calls. No program gets far without the first six, so a profile cannot leave them out.
+SYSCALL_GROUPS: Final = (
+    "base",
+    "files",
+    "processes",
+    "signals",
+    "time",
+    "memory",
+    "ipc_local",
+    "sockets_local",
+    "sockets_inet",
+    "sysv_ipc",
+    "debug",
+    "scheduling",
+)
+WANTED_GROUPS: Final = SYSCALL_GROUPS[:6]
+
+LAYERS: Final = (
+    "user",
+    "mount",
+    "pid",
+    "net",
+    "ipc",
+    "uts",
+    "cgroup_ns",
+    "root",
+    "proc",
+    "overlay",
+    "uid",
+    "groups",
+    "capabilities",
+    "no_new_privs",
+    "seccomp",
+    "rlimits",
+)
+
+_FORBIDDEN_TREES: Final = ("/proc", "/sys", "/dev", "/run", "/var/run", "/var/lock")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+
+
+def system_path(value: object) -> str:
+    """A host path that may be shown to workers, read-only. The host's own views of itself may not."""
+    path = absolute_path(value)
+    if path == "/":
+        raise Unfit('is "/", the whole host; name the directories that programs need, for example "/usr"')
+    for tree in _FORBIDDEN_TREES:
+        if path == tree or path.startswith(tree + "/"):
+            raise Unfit(
+                f'is "{path}"; {tree} of the host is never shown, workers get their own or none: remove it'
+            )
+    if path == "/tmp":  # noqa: S108 - a name to refuse, not a file to make
+        raise Unfit('is "/tmp"; workers have a /tmp of their own: remove it, or name one directory in it')
+    return path
+
+
+def variable(value: object) -> str:
+    """A name of an environment variable that every shell can spell."""
+    if not isinstance(value, str) or not _VARIABLE.match(value):
+        raise Unfit("is not a variable's name: a letter or _ first, then letters, digits and _")
+    return value
+
+
+def _groups(value: object) -> tuple[str, ...]:
+    names = several(one_of(*SYSCALL_GROUPS), most=len(SYSCALL_GROUPS))(value)
+    missing = [name for name in WANTED_GROUPS if name not in names]
+    if missing:
+        raise Unfit(f"lacks {', '.join(missing)}, without which no program runs; add them")
+    return names
+
+
+_ALLOW: Final[Decision] = "allow"
+_ASK: Final[Decision] = "ask"
+_DENY: Final[Decision] = "deny"
+_decision = one_of(_ALLOW, _ASK, _DENY)
+_DECISIONS: Final = '"allow", "ask" or "deny"'
+
+_DISCARD: Final[Literal["discard"]] = "discard"
+_LATER: Final = (
+    'is "{word}", which this version cannot do: it lists what a command changed and discards it; '
+    'write "discard"'
+)
+
+DESCRIPTION = Key(
+    "description", text(400), "", "text, at most 400 characters", "One line for lists of profiles."
+)
+
+SYSTEM: Final[Key[tuple[str, ...]]] = Key(
+    "filesystem.system",
+    several(system_path, most=256),
+    (
+        "/usr",
+        "/bin",
+        "/sbin",
+        "/lib",
+        "/lib32",
+        "/lib64",
+        "/libx32",
+        "/etc/alternatives",
+        "/etc/ld.so.cache",
+        "/etc/ld.so.conf",
+        "/etc/ld.so.conf.d",
+        "/etc/localtime",
+        "/etc/timezone",
+        "/etc/mime.types",
+        "/etc/ssl/certs",
+        "/etc/ca-certificates",
+    ),
+    "array of absolute paths; not / /tmp, nor anything of /proc /sys /dev /run",
+    "Host files and directories shown at the same place, read-only. What the host lacks is left out.",
+)
+TMP_MB = Key(
+    "filesystem.tmp_mb",
+    whole(1, 65536),
+    64,
+    "MiB, 1 to 65536",
+    "Size of /tmp and /dev/shm together, in memory.",
+)
+TMP_INODES = Key(
+    "filesystem.tmp_inodes", whole(64, 10_000_000), 4096, "64 to 10000000", "How many names /tmp can hold."
+)
+
+_NONE: Final[Literal["none", "loopback"]] = "none"
+_LOOPBACK: Final[Literal["none", "loopback"]] = "loopback"
+MODE = Key(
+    "network.mode",
+    one_of(
+        _NONE,
+        _LOOPBACK,
+        refused={
+            "host": 'is "host", which this version does not offer; the nearest allowed value is "loopback", '
+            "an interface that only the call's own processes share"
+        },
+    ),
+    _NONE,
+    '"none" or "loopback"',
+    "none: no interface at all. loopback: 127.0.0.1 and ::1 of the call's own, reaching nobody else.",
+)
+
+SYSCALLS: Final[Key[tuple[str, ...]]] = Key(
+    "syscalls.groups",
+    _groups,
+    (*WANTED_GROUPS, "ipc_local"),
+    f"array of {' '.join(SYSCALL_GROUPS)}; the first six always",
+    "The groups of system calls that the filter lets through; every other call answers ENOSYS or EPERM.",
+)
+
+SET: Final[Key[dict[str, str]]] = Key(
+    "environment.set",
+    mapping(variable, text(32_768), most=256),
+    {"LANG": "C.UTF-8", "TERM": "dumb", "GIT_OPTIONAL_LOCKS": "0", "PYTHONDONTWRITEBYTECODE": "1"},
+    "table of text, at most 256 names",
+    "Variables that every body gets.",
+)
+PASS: Final[Key[tuple[str, ...]]] = Key(
+    "environment.pass",
+    several(variable, most=256),
+    (),
+    "array of names",
+    "Variables taken over from the daemon's own environment, where they are set there.",
+)
+
+WALL_S = Key(
+    "limits.wall_s",
+    number(0.1, 86_400),
+    120.0,
+    "seconds, 0.1 to 86400",
+    "Longest life of a call's body; then its whole process tree is killed.",
+)
+CPU_S = Key(
+    "limits.cpu_s",
+    whole(1, 86_400),
+    60,
+    "seconds, 1 to 86400",
+    "Processor time of each process (RLIMIT_CPU).",
+)
+PROCESSES = Key(
+    "limits.processes",
+    whole(8, 32_768),
+    128,
+    "8 to 32768",
+    "Processes and threads of a call at one time (RLIMIT_NPROC).",
+)
+OPEN_FILES = Key(
+    "limits.open_files",
+    whole(32, 1_048_576),
+    256,
+    "32 to 1048576",
+    "Open descriptors of each process (RLIMIT_NOFILE).",
+)
+FILE_MB = Key(
+    "limits.file_mb",
+    whole(1, 65_536),
+    64,
+    "MiB, 1 to 65536",
+    "Largest file that a process can write (RLIMIT_FSIZE).",
+)
+OUTPUT_MB = Key(
+    "limits.output_mb",
+    whole(1, 64),
+    4,
+    "MiB, 1 to 64",
+    "Kept of stdout and of stderr, each; what comes after is read and dropped, and the result says so.",
+)
+
+READS = Key(
+    "approval.reads", _decision, _ALLOW, _DECISIONS, "Calls that only look at files (tools of kind read)."
+)
+WRITES = Key(
+    "approval.writes", _decision, _DENY, _DECISIONS, "Changes to files through the gate (kind write)."
+)
+COMMANDS = Key("approval.commands", _decision, _ALLOW, _DECISIONS, "Running commands (kind command).")
+EFFECTS = Key(
+    "approval.effects",
+    one_of(_DISCARD, refused={word: _LATER.format(word=word) for word in ("commit", "ask")}),
+    _DISCARD,
+    '"discard"',
+    "What becomes of a command's changes to its private view of the workspace: listed, then gone.",
+)
+WAIT_S = Key(
+    "approval.wait_s",
+    number(0, 604_800),
+    0.0,
+    "seconds, 0 to 604800",
+    "How long an ask waits for somebody who can answer; 0: the call is refused at once when nobody is there.",
+)
+
+REQUIRED: Final[Key[tuple[str, ...]]] = Key(
+    "layers.required",
+    several(one_of(*LAYERS), most=len(LAYERS)),
+    (
+        "user",
+        "mount",
+        "pid",
+        "net",
+        "ipc",
+        "uts",
+        "root",
+        "capabilities",
+        "no_new_privs",
+        "seccomp",
+        "rlimits",
+    ),
+    f"array of {' '.join(LAYERS)}",
+    "Layers without which nothing runs: the call ends with SANDBOX_UNAVAILABLE and the reason.",
+)
+
+KEYS: Final[tuple[Key[Any], ...]] = (
+    DESCRIPTION,
+    SYSTEM,
+    TMP_MB,
+    TMP_INODES,
+    MODE,
+    SET,
+    PASS,
+    WALL_S,
+    CPU_S,
+    PROCESSES,
+    OPEN_FILES,
+    FILE_MB,
+    OUTPUT_MB,
+    READS,
+    WRITES,
+    COMMANDS,
+    EFFECTS,
+    WAIT_S,
+    REQUIRED,
+    SYSCALLS,
+)

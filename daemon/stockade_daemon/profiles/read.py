@@ -1,0 +1,118 @@
+"""From a profile's text to a frozen `Profile`, and from a name to its text.
+
+A profile's name is its file's name without `.toml`. Names are looked up in a list of directories; a name that
+stands in two of them is refused: one would silently hide the other, and the hidden one could be the stricter.
+"""
+
+import hashlib
+import importlib.resources
+import os
+import re
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final
+
+from stockade_daemon import settings, toml_text
+from stockade_daemon.errors import ConfigurationError, RequestError
+from stockade_daemon.profiles import keys
+from stockade_daemon.values import Approval, Limits, Profile
+
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
+_SUFFIX: Final = ".toml"
+
+
+def shipped() -> Path:
+    """The directory of the profiles that come with the daemon."""
+    return Path(str(importlib.resources.files("stockade_daemon"))) / "sandbox_profiles"
+
+
+def available(directories: Sequence[Path]) -> list[str]:
+    """The names that `load` finds, sorted. A directory that cannot be listed has none."""
+    names: set[str] = set()
+    for directory in directories:
+        try:
+            entries = os.listdir(directory)
+        except OSError:
+            continue
+        names.update(
+            entry.removesuffix(_SUFFIX)
+            for entry in entries
+            if entry.endswith(_SUFFIX) and _NAME.match(entry.removesuffix(_SUFFIX))
+        )
+    return sorted(names)
+
+
+def load(name: str, *, directories: Sequence[Path]) -> Profile:
+    """The profile of that name.
+
+    Raises RequestError NOT_FOUND where no directory has it, ConfigurationError where the file is faulty,
+    cannot be read, or stands in two directories.
+    """
+    found = []
+    if _NAME.match(name):
+        found = [path for directory in directories if os.path.lexists(path := directory / (name + _SUFFIX))]
+    if not found:
+        known = available(directories)
+        near = settings.nearest(name, known)
+        hint = f"did you mean {near!r}?" if near else f"there are: {', '.join(known) or 'none'}"
+        raise RequestError("NOT_FOUND", f"no profile is named {name[:80]!r}; {hint}")
+    if len(found) > 1:
+        places = " and ".join(str(path) for path in found)
+        raise ConfigurationError(
+            f"{found[1]}:1: two profiles are named {name!r}, {places}; rename one of them"
+        )
+    return parse(_contents(found[0]), name=name, source=str(found[0]))
+
+
+def parse(text: bytes, *, name: str, source: str) -> Profile:
+    """The profile that `text` describes.
+
+    Raises ConfigurationError `source:line: what is wrong; what is right`.
+    """
+    at = settings.read(toml_text.parse(text, source=source), keys.KEYS)
+    environment = at[keys.SET]
+    return Profile(
+        name=name,
+        digest=hashlib.sha256(text).hexdigest(),
+        source=source,
+        description=at[keys.DESCRIPTION],
+        system=at[keys.SYSTEM],
+        network=at[keys.MODE],
+        syscalls=at[keys.SYSCALLS],
+        environment=MappingProxyType(environment),
+        environment_pass=at[keys.PASS],
+        limits=Limits(
+            wall_s=at[keys.WALL_S],
+            cpu_s=at[keys.CPU_S],
+            processes=at[keys.PROCESSES],
+            open_files=at[keys.OPEN_FILES],
+            file_mb=at[keys.FILE_MB],
+            tmp_mb=at[keys.TMP_MB],
+            tmp_inodes=at[keys.TMP_INODES],
+            output_mb=at[keys.OUTPUT_MB],
+        ),
+        approval=Approval(
+            reads=at[keys.READS],
+            writes=at[keys.WRITES],
+            commands=at[keys.COMMANDS],
+            effects=at[keys.EFFECTS],
+            wait_s=at[keys.WAIT_S],
+        ),
+        required_layers=at[keys.REQUIRED],
+    )
+
+
+def _contents(path: Path) -> bytes:
+    """The bytes of a profile; a FIFO or device under that name is refused, not waited for."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        with open(descriptor, "rb") as file:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise ConfigurationError(f"{path}:1: this is not a regular file; put the profile's text here")
+            return file.read(toml_text.MAX_BYTES + 1)
+    except OSError as error:
+        raise ConfigurationError(
+            f"{path}:1: the file cannot be read: {error.strerror}; make it readable to the daemon"
+        ) from error

@@ -1,0 +1,278 @@
+"""The keys that a TOML file of ours may hold, each with its check, its default and its meaning.
+
+A file is described by a list of `Key`s. Reading it against that list answers every mistake with
+`file:line: what is wrong; what is right`: a key nobody knows (with the nearest one that is known), a value of
+the wrong type, one out of range. Nothing is coerced: `"60"` is not 60, and 1 is not true.
+"""
+
+import difflib
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar, cast
+
+from stockade_daemon.toml_text import Document, Way
+
+T = TypeVar("T")
+Item = TypeVar("Item")
+Word = TypeVar("Word", bound=str)
+Check = Callable[[object], T]
+
+
+class Unfit(ValueError):
+    """A value does not fit its key. `within` leads from the value to the part at fault."""
+
+    def __init__(self, reason: str, within: Way = ()) -> None:
+        super().__init__(reason)
+        self.within = within
+
+
+@dataclass(frozen=True, slots=True)
+class Key(Generic[T]):
+    """A key of a file."""
+
+    name: str  # dotted: limits.wall_s
+    check: Check[T]  # gives the value back as the daemon uses it, or raises Unfit
+    default: T  # taken when the file does not name the key
+    allowed: str  # values and unit, for people
+    meaning: str
+
+    @property
+    def way(self) -> Way:
+        return tuple(self.name.split("."))
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The values that a file sets, checked; the rest come from the keys' defaults."""
+
+    document: Document
+    values: Mapping[str, Any]  # by the key's dotted name
+
+    def __getitem__(self, key: Key[T]) -> T:
+        # What is stored under a key's name is what its own check returned.
+        return cast("T", self.values.get(key.name, key.default))
+
+
+def read(document: Document, keys: Sequence[Key[Any]]) -> Settings:
+    """Checks a file against its keys. Raises ConfigurationError for the first mistake in it."""
+    _refuse_unknown(document, keys)
+    present = [(key, found) for key in keys if (found := _find(document, key.way))]
+    present.sort(key=lambda pair: document.line(pair[0].way))
+    values: dict[str, Any] = {}
+    for key, (value,) in present:
+        try:
+            values[key.name] = key.check(value)
+        except Unfit as unfit:
+            document.refuse((*key.way, *unfit.within), f"`{key.name}` {unfit}")
+    return Settings(document=document, values=values)
+
+
+def nearest(word: str, words: Iterable[str]) -> str | None:
+    """The one of `words` that was probably meant."""
+    close = difflib.get_close_matches(word, list(words), n=1, cutoff=0.6)
+    return close[0] if close else None
+
+
+def _find(document: Document, way: Way) -> tuple[object] | None:
+    value: Any = document.table
+    for name in way:
+        if not isinstance(value, dict) or name not in value:
+            return None
+        value = value[name]
+    return (value,)
+
+
+def _refuse_unknown(document: Document, keys: Sequence[Key[Any]]) -> None:
+    """Walks the tables that the keys form; what is neither a table of theirs nor a key is refused."""
+    leaves = {key.way for key in keys}
+    tables = {way[:depth] for way in leaves for depth in range(1, len(way))}
+    faults: list[tuple[int, Way, str]] = []
+
+    def walk(table: Mapping[str, Any], way: Way) -> None:
+        siblings = [str(known[-1]) for known in (*leaves, *tables) if known[:-1] == way]
+        for name, value in table.items():
+            inner = (*way, name)
+            if inner in leaves:
+                continue
+            if inner not in tables:
+                faults.append((document.line(inner), inner, _unknown(name, way, siblings, keys)))
+            elif isinstance(value, dict):
+                walk(value, inner)
+            else:
+                where = f"[{'.'.join(map(str, inner))}]"
+                faults.append(
+                    (document.line(inner), inner, f"`{name}` is a table; write its keys beneath {where}")
+                )
+
+    walk(document.table, ())
+    if faults:
+        _, way, reason = min(faults, key=lambda fault: fault[0])
+        document.refuse(way, reason)
+
+
+def _unknown(name: str, way: Way, siblings: list[str], keys: Sequence[Key[Any]]) -> str:
+    where = f"in [{'.'.join(map(str, way))}]" if way else "at the top of the file"
+    reason = f"unknown key {name!r} {where}"
+    elsewhere = [key.name for key in keys if key.name.rpartition(".")[2] == name]
+    if elsewhere:
+        table, _, key_name = elsewhere[0].rpartition(".")
+        return f"{reason}; {key_name!r} belongs {f'beneath [{table}]' if table else 'above the first table'}"
+    near = nearest(name, siblings)
+    if near is None:
+        by_last = {key.name.rpartition(".")[2]: key.name for key in keys}
+        other = nearest(name, by_last)
+        near = by_last[other] if other else None
+    hint = (
+        f"the nearest valid key is {near!r}" if near else f"the keys here are {', '.join(sorted(siblings))}"
+    )
+    return f"{reason}; {hint}"
+
+
+# --- checks ---
+
+
+def whole(least: int, most: int) -> Check[int]:
+    """A whole number from `least` to `most`."""
+
+    def check(value: object) -> int:
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise Unfit(f"must be a whole number from {least} to {most}, not {_kind(value)}")
+        if not least <= value <= most:
+            raise Unfit(f"is {_shown(value)}; it must be from {least} to {most}")
+        return value
+
+    return check
+
+
+def number(least: float, most: float) -> Check[float]:
+    """A finite number from `least` to `most`."""
+
+    def check(value: object) -> float:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise Unfit(f"must be a number from {least:g} to {most:g}, not {_kind(value)}")
+        if not (least <= value <= most and math.isfinite(value)):
+            raise Unfit(f"is {_shown(value)}; it must be from {least:g} to {most:g}")
+        return float(value)
+
+    return check
+
+
+def text(most: int) -> Check[str]:
+    """Text of at most `most` characters, without control characters other than line ends and tabs."""
+
+    def check(value: object) -> str:
+        if not isinstance(value, str):
+            raise Unfit(f"must be text in quotes, not {_kind(value)}")
+        if len(value) > most:
+            raise Unfit(f"has {len(value)} characters; at most {most} are allowed")
+        for character in value:
+            if character < " " and character not in "\n\t":
+                raise Unfit(f"holds the control character {character!r}; remove it")
+        return value
+
+    return check
+
+
+def one_of(*words: Word, refused: Mapping[str, str] | None = None) -> Check[Word]:
+    """One of `words`. `refused` gives words that get an answer of their own."""
+    by_text = {str(word): word for word in words}
+
+    def check(value: object) -> Word:
+        if not isinstance(value, str):
+            raise Unfit(f"must be {_choice(words)}, not {_kind(value)}")
+        if refused and value in refused:
+            raise Unfit(refused[value])
+        if value not in by_text:
+            raise Unfit(f"is {_shown(value)}; {_hint(value, words)}")
+        return by_text[value]
+
+    return check
+
+
+def several(each: Check[Item], *, most: int) -> Check[tuple[Item, ...]]:
+    """An array of at most `most` different elements, in the file's order."""
+
+    def check(value: object) -> tuple[Item, ...]:
+        if not isinstance(value, list):
+            raise Unfit(f"must be an array in brackets, not {_kind(value)}")
+        if len(value) > most:
+            raise Unfit(f"has {len(value)} elements; at most {most} are allowed")
+        items: list[Item] = []
+        for index, element in enumerate(value):
+            try:
+                item = each(element)
+            except Unfit as unfit:
+                raise Unfit(f"element {index + 1} {unfit}", (index, *unfit.within)) from None
+            if item in items:
+                raise Unfit(f"element {index + 1} is {_shown(element)} a second time; remove it", (index,))
+            items.append(item)
+        return tuple(items)
+
+    return check
+
+
+def mapping(name: Check[str], each: Check[Item], *, most: int) -> Check[dict[str, Item]]:
+    """A table of at most `most` entries whose names the file chooses."""
+
+    def check(value: object) -> dict[str, Item]:
+        if not isinstance(value, dict):
+            raise Unfit(f"must be a table, not {_kind(value)}")
+        if len(value) > most:
+            raise Unfit(f"has {len(value)} entries; at most {most} are allowed")
+        result: dict[str, Item] = {}
+        for key, element in value.items():
+            try:
+                result[name(key)] = each(element)
+            except Unfit as unfit:
+                raise Unfit(f"{key!r} {unfit}", (key, *unfit.within)) from None
+        return result
+
+    return check
+
+
+def absolute_path(value: object) -> str:
+    """An absolute path in its normal form: no `.`, no `..`, no doubled or trailing slash, no NUL."""
+    if not isinstance(value, str):
+        raise Unfit(f"must be a path in quotes, not {_kind(value)}")
+    if "\0" in value:
+        raise Unfit("holds a NUL character, which no path can; remove it")
+    if not value.startswith("/"):
+        raise Unfit(f"is {_shown(value)}; write the absolute path, beginning with /")
+    parts = value.split("/")[1:]
+    if value != "/" and any(part in ("", ".", "..") for part in parts):
+        kept: list[str] = []
+        for part in parts:
+            if part == "..":
+                del kept[-1:]
+            elif part not in ("", "."):
+                kept.append(part)
+        raise Unfit(f"is {_shown(value)}; write the path in its normal form, {_shown('/' + '/'.join(kept))}")
+    if len(value.encode("utf-8", "surrogatepass")) > 4095:
+        raise Unfit("is longer than the 4095 bytes that the kernel takes")
+    return value
+
+
+def _hint(value: str, words: Sequence[str]) -> str:
+    near = nearest(value, words)
+    return f"the nearest allowed value is {_shown(near)}" if near else f"it must be {_choice(words)}"
+
+
+def _choice(words: Sequence[str]) -> str:
+    quoted = [_shown(word) for word in words]
+    return quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])} or {quoted[-1]}"
+
+
+def _shown(value: object) -> str:
+    """A value as an error shows it: short, in double quotes where it is text."""
+    if isinstance(value, str):
+        cut = value if len(value) <= 80 else value[:77] + "..."
+        return '"' + cut.encode("unicode_escape").decode("ascii") + '"'
+    if isinstance(value, int) and abs(value) >= 10**20:
+        return "a number of more than 20 digits"
+    return repr(value)
+
+
+def _kind(value: object) -> str:
+    kinds = {bool: "true or false", int: "a whole number", float: "a number", str: "text", list: "an array"}
+    return kinds.get(type(value)) or ("a table" if isinstance(value, dict) else "a date or time")

@@ -1,0 +1,209 @@
+"""TOML text with places: the tables that `tomllib` makes, and the line on which each key and element stands.
+
+The standard parser says what a file holds but not where. The text is therefore walked a second time, after
+`tomllib` has accepted it: of text that is known to be valid only strings, brackets and comments have to be
+told apart, so the walk is short and has no errors of its own. (TOML 1.0, https://toml.io/en/v1.0.0)
+"""
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NoReturn, TypeAlias
+
+from stockade_daemon.errors import ConfigurationError
+
+# The way to a value from the top of the file: keys of tables, positions in arrays.
+Way: TypeAlias = tuple[str | int, ...]
+
+MAX_BYTES: Final = 64 * 1024  # the longest file of ours is a tenth of it; the parser is slow on hostile text
+
+_BLANK = re.compile(r"(?:[ \t\n]|#[^\n]*)*")  # space, line ends and comments
+_KEY = re.compile(
+    r"""(?:"(?:[^"\\\n]|\\.)*"|'[^'\n]*'|[A-Za-z0-9_-]+)"""
+    r"""(?:[ \t]*\.[ \t]*(?:"(?:[^"\\\n]|\\.)*"|'[^'\n]*'|[A-Za-z0-9_-]+))*"""
+)
+_STRING = re.compile(
+    r'"""(?:[^\\]|\\.)*?"""(?:"{0,2})'  # up to two quotes may stand before the closing three
+    r"|'''.*?'''(?:'{0,2})"
+    r'|"(?:[^"\\\n]|\\.)*"'
+    r"|'[^'\n]*'",
+    re.DOTALL,
+)
+_SCALAR = re.compile(r"[^,\]}#\n]*")
+_PLACE = re.compile(r"\(at line (\d+), column \d+\)$")
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A parsed file."""
+
+    source: str  # what errors call it: a path, or the name that a client gave
+    table: Mapping[str, Any]
+    lines: Mapping[Way, int]  # 1-based; the first mention of a table counts for it
+
+    def line(self, way: Way) -> int:
+        """The line of `way`, or of the nearest thing around it; 1 for the file as a whole."""
+        while way and way not in self.lines:
+            way = way[:-1]
+        return self.lines.get(way, 1)
+
+    def refuse(self, way: Way, reason: str) -> NoReturn:
+        """Raises ConfigurationError `source:line: reason`."""
+        raise ConfigurationError(f"{self.source}:{self.line(way)}: {reason}")
+
+
+def parse(text: bytes, *, source: str) -> Document:
+    """The tables of `text` and where everything stands. Raises ConfigurationError, naming the line."""
+    if len(text) > MAX_BYTES:
+        raise ConfigurationError(
+            f"{source}:1: the file has {len(text)} bytes; at most {MAX_BYTES} are read, so shorten it"
+        )
+    try:
+        decoded = text.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = text.count(b"\n", 0, error.start) + 1
+        raise ConfigurationError(f"{source}:{line}: this is not UTF-8 text; save the file as UTF-8") from None
+    if decoded.startswith("\ufeff"):
+        raise ConfigurationError(
+            f"{source}:1: the file begins with a byte order mark; save it as UTF-8 without one"
+        )
+    decoded = decoded.replace("\r\n", "\n")  # what tomllib does first, so lines and places agree
+    if "\0" in decoded:
+        line = decoded.count("\n", 0, decoded.index("\0")) + 1
+        raise ConfigurationError(f"{source}:{line}: a NUL character stands here; remove it")
+    try:
+        table = tomllib.loads(decoded)
+        lines = _Walk(decoded).lines()
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigurationError(_syntax(source, decoded, str(error))) from None
+    except RecursionError:
+        raise ConfigurationError(
+            f"{source}:1: arrays or tables are nested too deeply; flatten them"
+        ) from None
+    except ValueError:  # Python's own limit for converting integers, which comes without a place
+        found = re.search(r"[0-9_]{640,}", decoded)
+        line = decoded.count("\n", 0, found.start()) + 1 if found else 1
+        raise ConfigurationError(
+            f"{source}:{line}: an integer has too many digits; no key takes one"
+        ) from None
+    return Document(source=source, table=table, lines=lines)
+
+
+def _syntax(source: str, text: str, message: str) -> str:
+    """`tomllib`'s complaint with the line in front; "at end of document" is the last line that has text."""
+    found = _PLACE.search(message)
+    if found:
+        line, message = int(found[1]), message[: found.start()].rstrip()
+    else:
+        line, message = text.rstrip().count("\n") + 1, message.replace(" (at end of document)", "")
+    return f"{source}:{line}: not valid TOML: {message}; see https://toml.io for how values are written"
+
+
+class _Walk:
+    """One pass over valid TOML text. Line ends are `\\n` alone."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._at = 0
+        self._line = 1
+        self._counted = 0  # up to here line ends are in _line
+        self._lines: dict[Way, int] = {}
+        self._arrays: dict[Way, int] = {}  # arrays of tables: how many elements so far
+
+    def lines(self) -> dict[Way, int]:
+        table: Way = ()
+        self._skip(_BLANK)
+        while self._at < len(self._text):
+            if self._text.startswith("[[", self._at):
+                table = self._header(width=2)
+            elif self._text.startswith("[", self._at):
+                table = self._header(width=1)
+            else:
+                self._pair(table)
+            self._skip(_BLANK)
+        return self._lines
+
+    def _skip(self, pattern: re.Pattern[str]) -> str:
+        found = pattern.match(self._text, self._at)
+        if found is None:  # only where this walk and tomllib disagree about what is valid
+            raise AssertionError(f"no {pattern.pattern!r} at character {self._at}")
+        self._at = found.end()
+        return found[0]
+
+    def _note(self, way: Way, start: int) -> None:
+        self._line += self._text.count("\n", self._counted, start)
+        self._counted = start
+        self._lines.setdefault(way, self._line)
+
+    def _header(self, *, width: int) -> Way:
+        start = self._at
+        self._at += width
+        self._skip(_BLANK)
+        names = _names(self._skip(_KEY))
+        self._skip(_BLANK)
+        self._at += width
+        way: Way = ()
+        for name in names[:-1]:
+            way = (*way, name)
+            self._note(way, start)
+            if way in self._arrays:  # [hooks.match] beneath [[hooks]] belongs to the newest element
+                way = (*way, self._arrays[way] - 1)
+        way = (*way, names[-1])
+        self._note(way, start)
+        if width == 2:
+            index = self._arrays.get(way, 0)
+            self._arrays[way] = index + 1
+            way = (*way, index)
+            self._note(way, start)
+        return way
+
+    def _pair(self, table: Way) -> None:
+        start = self._at
+        way = table
+        for name in _names(self._skip(_KEY)):
+            way = (*way, name)
+            self._note(way, start)
+        self._skip(_BLANK)
+        self._at += 1  # the equals sign
+        self._skip(_BLANK)
+        self._value(way)
+
+    def _value(self, way: Way) -> None:
+        first = self._text[self._at]
+        if first == "[":
+            self._at += 1
+            index = 0
+            while not self._closed("]"):
+                self._note((*way, index), self._at)
+                self._value((*way, index))
+                index += 1
+        elif first == "{":
+            self._at += 1
+            while not self._closed("}"):
+                self._pair(way)
+        elif first in "\"'":
+            self._skip(_STRING)
+        else:
+            self._skip(_SCALAR)
+
+    def _closed(self, bracket: str) -> bool:
+        """Steps over what stands between two elements; true, and past it, at the closing bracket."""
+        self._skip(_BLANK)
+        if self._text[self._at] == ",":
+            self._at += 1
+            self._skip(_BLANK)
+        if self._text[self._at] == bracket:
+            self._at += 1
+            return True
+        return False
+
+
+def _names(key: str) -> list[str]:
+    """The parts of a dotted key, quotes and escapes resolved: tomllib reads it once more, alone."""
+    names: list[str] = []
+    table: Any = tomllib.loads(f"{key} = 0")
+    while isinstance(table, dict):
+        (name, table), *_ = table.items()
+        names.append(name)
+    return names
