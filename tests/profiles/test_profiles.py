@@ -1,0 +1,208 @@
+"""Profiles: the shipped ones, and every kind of mistake in one."""
+
+import dataclasses
+import hashlib
+import os
+from pathlib import Path
+
+import pytest
+
+from stockade_daemon import profiles, settings, toml_text
+from stockade_daemon.errors import ConfigurationError, RequestError
+from stockade_daemon.profiles.keys import KEYS, SYSCALL_GROUPS, WANTED_GROUPS
+from stockade_daemon.values import Profile
+
+SHIPPED = [profiles.shipped()]
+
+
+def parse(text: str) -> Profile:
+    return profiles.parse(text.encode(), name="mine", source="mine.toml")
+
+
+def test_the_shipped_profiles_are_strict_and_dev() -> None:
+    assert profiles.available(SHIPPED) == ["dev", "strict"]
+
+
+@pytest.mark.parametrize("name", ["strict", "dev"])
+def test_a_shipped_profile_writes_out_every_key(name: str) -> None:
+    text = (profiles.shipped() / f"{name}.toml").read_bytes()
+    profile = profiles.load(name, directories=SHIPPED)
+    written = settings.read(toml_text.parse(text, source=name), KEYS).values
+    assert set(written) == {key.name for key in KEYS}
+    assert profile.digest == hashlib.sha256(text).hexdigest()
+    assert profile.name == name
+    assert profile.description
+
+
+def test_a_profile_that_says_nothing_is_strict() -> None:
+    strict = profiles.load("strict", directories=SHIPPED)
+    nothing = parse("")
+    assert nothing == dataclasses.replace(
+        strict, name="mine", source="mine.toml", digest=nothing.digest, description=""
+    )
+
+
+def test_strict_has_no_network_no_sockets_and_no_writes() -> None:
+    strict = profiles.load("strict", directories=SHIPPED)
+    assert strict.network == "none"
+    assert not {"sockets_local", "sockets_inet", "sysv_ipc", "debug"} & set(strict.syscalls)
+    assert strict.approval.writes == "deny"
+    assert strict.environment_pass == ()
+
+
+def test_dev_asks_before_a_write_and_requires_the_layers_of_strict() -> None:
+    strict, dev = (profiles.load(name, directories=SHIPPED) for name in ("strict", "dev"))
+    assert dev.approval.writes == "ask"
+    assert dev.required_layers == strict.required_layers
+    assert dev.system == strict.system
+
+
+@pytest.mark.parametrize("name", ["strict", "dev"])
+def test_a_shipped_profile_shows_nothing_of_etc_but_what_programs_need(name: str) -> None:
+    system = profiles.load(name, directories=SHIPPED).system
+    for secret in ("/etc", "/etc/shadow", "/etc/ssl", "/etc/ssl/private", "/root", "/home", "/var"):
+        assert secret not in system
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        (
+            "[limits]\n\nwal_s = 3",
+            "mine.toml:3: unknown key 'wal_s' in [limits]; the nearest valid key is 'wall_s'",
+        ),
+        (
+            "wall_s = 3",
+            "mine.toml:1: unknown key 'wall_s' at the top of the file; 'wall_s' belongs beneath [limits]",
+        ),
+        (
+            "\n[netwrok]\nmode = 'none'",
+            "mine.toml:2: unknown key 'netwrok' at the top of the file; the nearest",
+        ),
+        ("[network]\nzzz = 1", "mine.toml:2: unknown key 'zzz' in [network]; the keys here are mode"),
+        ("limits = 3", "mine.toml:1: `limits` is a table; write its keys beneath [limits]"),
+        ("[[limits]]\nwall_s = 3", "mine.toml:1: `limits` is a table"),
+        (
+            "[limits]\nwall_s = true",
+            "mine.toml:2: `limits.wall_s` must be a number from 0.1 to 86400, not true or fa",
+        ),
+        (
+            "[limits]\nwall_s = '3'",
+            "mine.toml:2: `limits.wall_s` must be a number from 0.1 to 86400, not text",
+        ),
+        ("[limits]\nwall_s = nan", "mine.toml:2: `limits.wall_s` is nan; it must be from 0.1 to 86400"),
+        ("[limits]\nwall_s = 1e400", "mine.toml:2: `limits.wall_s` is inf; it must be from 0.1 to 86400"),
+        (
+            "[limits]\ncpu_s = 1.5",
+            "mine.toml:2: `limits.cpu_s` must be a whole number from 1 to 86400, not a number",
+        ),
+        ("[limits]\nprocesses = -1", "mine.toml:2: `limits.processes` is -1; it must be from 8 to 32768"),
+        (
+            "limits.file_mb = 123456789012345678901234567890",
+            "mine.toml:1: `limits.file_mb` is a number of more than",
+        ),
+        (
+            "[filesystem]\nsystem = '/usr'",
+            "mine.toml:2: `filesystem.system` must be an array in brackets, not text",
+        ),
+        (
+            "[filesystem]\nsystem = [\n'/usr',\n'opt',\n]",
+            'mine.toml:4: `filesystem.system` element 2 is "opt"; write the absolute path, beginning with /',
+        ),
+        ("[filesystem]\nsystem = ['/']", 'mine.toml:2: `filesystem.system` element 1 is "/", the whole host'),
+        ("[filesystem]\nsystem = ['/usr/../etc']", 'write the path in its normal form, "/etc"'),
+        ("[filesystem]\nsystem = ['/usr/']", 'write the path in its normal form, "/usr"'),
+        ("[filesystem]\nsystem = ['//usr']", 'write the path in its normal form, "/usr"'),
+        ('[filesystem]\nsystem = ["/usr\\u0000x"]', "holds a NUL character"),
+        ("[filesystem]\nsystem = ['/usr', '/usr']", 'element 2 is "/usr" a second time; remove it'),
+        ("[network]\nmode = 'host'", 'the nearest allowed value is "loopback"'),
+        ("[network]\nmode = 'loopbak'", 'is "loopbak"; the nearest allowed value is "loopback"'),
+        (
+            "[environment]\nset = { A = 'x',  'B C' = 'y' }",
+            "`environment.set` 'B C' is not a variable's name",
+        ),
+        (
+            "[environment.set]\nA = 'x'\nB = 3",
+            "mine.toml:3: `environment.set` 'B' must be text in quotes, not a whole",
+        ),
+        (
+            "[environment]\npass = ['A=B']",
+            "mine.toml:2: `environment.pass` element 1 is not a variable's name",
+        ),
+        ("[approval]\nwrites = 'alow'", 'is "alow"; the nearest allowed value is "allow"'),
+        ("[approval]\nwrites = 1979-05-27", "not a date or time"),
+        ("[approval]\neffects = 'commit'", 'is "commit", which this version cannot do'),
+        ("[approval]\neffects = 'ask'", 'is "ask", which this version cannot do'),
+        ("[layers]\nrequired = ['secomp']", 'the nearest allowed value is "seccomp"'),
+        (
+            "[syscalls]\ngroups = ['base']",
+            "lacks files, processes, signals, time, memory, without which no program",
+        ),
+        ("[syscalls]\ngroups = ['all']", 'element 1 is "all"; '),
+    ],
+)
+def test_a_mistake_is_answered_with_its_line_and_what_is_right(text: str, complaint: str) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        parse(text)
+    assert complaint in str(refused.value)
+    assert str(refused.value).startswith("mine.toml:")
+
+
+@pytest.mark.parametrize("tree", ["/proc", "/sys", "/dev", "/run", "/var/run"])
+@pytest.mark.parametrize("below", ["", "/x"])
+def test_the_hosts_views_of_itself_are_never_shown(tree: str, below: str) -> None:
+    with pytest.raises(ConfigurationError, match="is never shown"):
+        parse(f"[filesystem]\nsystem = ['{tree}{below}']")
+
+
+def test_the_first_mistake_in_the_file_is_the_one_that_is_named() -> None:
+    with pytest.raises(ConfigurationError, match=r"^mine\.toml:2:"):
+        parse("[network]\nmode = 1\n[limits]\nwall_s = 'x'\n")
+
+
+def test_the_groups_that_every_program_wants_come_first() -> None:
+    assert WANTED_GROUPS == ("base", "files", "processes", "signals", "time", "memory")
+    assert SYSCALL_GROUPS[: len(WANTED_GROUPS)] == WANTED_GROUPS
+
+
+def test_a_profiles_environment_cannot_be_changed() -> None:
+    with pytest.raises(TypeError):
+        parse("").environment["X"] = "y"  # type: ignore[index]
+
+
+def test_an_unknown_profile_names_the_nearest() -> None:
+    with pytest.raises(RequestError, match="did you mean 'strict'") as refused:
+        profiles.load("stirct", directories=SHIPPED)
+    assert refused.value.status == "NOT_FOUND"
+
+
+@pytest.mark.parametrize("name", ["", "../strict", "/etc/passwd", ".", "a\0b", "strict/", "x" * 200])
+def test_a_name_that_is_no_name_finds_nothing(name: str) -> None:
+    with pytest.raises(RequestError, match=r"there are: dev, strict|did you mean"):
+        profiles.load(name, directories=SHIPPED)
+
+
+def test_a_profile_of_ones_own_is_found_beside_the_shipped(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text("description = 'my own'")
+    (tmp_path / "README").write_text("not a profile")
+    directories = [*SHIPPED, tmp_path, tmp_path / "absent"]
+    assert profiles.available(directories) == ["dev", "mine", "strict"]
+    assert profiles.load("mine", directories=directories).description == "my own"
+
+
+def test_a_name_in_two_directories_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "strict.toml").write_text("")
+    with pytest.raises(ConfigurationError, match="two profiles are named 'strict'"):
+        profiles.load("strict", directories=[*SHIPPED, tmp_path])
+
+
+def test_a_profile_that_is_a_fifo_is_refused_at_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.toml")
+    with pytest.raises(ConfigurationError, match="not a regular file"):
+        profiles.load("pipe", directories=[tmp_path])
+
+
+def test_a_profile_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "lost.toml").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(ConfigurationError, match=r"lost\.toml:1: the file cannot be read"):
+        profiles.load("lost", directories=[tmp_path])
