@@ -1,0 +1,155 @@
+"""The changes that the ledger knows, each a function that the writer runs inside its transaction.
+
+They only look at the database and at what they were made with, never at the clock: a group that is made one
+by one after a refusal runs them again.
+"""
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from stockade_daemon.errors import RequestError
+from stockade_daemon.ledger import queries
+from stockade_daemon.ledger.records import CallRecord, SessionRecord
+from stockade_daemon.ledger.writer import Tail, Transaction
+
+SESSION_OPENED = "session/opened"
+SESSION_CLOSED = "session/closed"
+TOOL_CALL = "tool/call"
+CALL_DISPATCHED = "call/dispatched"
+TOOL_RESULT = "tool/result"
+
+# These move a session or a call to another state, so they are recorded by the change that does it and by no
+# other.
+RESERVED = frozenset({SESSION_OPENED, SESSION_CLOSED, TOOL_CALL, CALL_DISPATCHED, TOOL_RESULT})
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An event before it has its number."""
+
+    session_id: str
+    type: str
+    call_id: str
+    time_ms: int
+    body: str  # JSON text
+
+    def record(self, transaction: Transaction) -> int:
+        """Its sequence number."""
+        return transaction.record(self.session_id, self.type, self.call_id, self.time_ms, self.body)
+
+
+def open_session(record: SessionRecord, entry: Entry) -> Callable[[Transaction], SessionRecord]:
+    """Adds the session with its first event; the stored record, which is another one where the id was taken.
+    """
+
+    def change(transaction: Transaction) -> SessionRecord:
+        added = transaction.connection.execute(
+            "INSERT INTO sessions (session_id, workspace, device, inode, profile_name, profile_digest,"
+            " profile_source, profile_text, approval_policy, state, opened_ms)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'open', ?) ON CONFLICT (session_id) DO NOTHING",
+            (
+                record.session_id,
+                os.fsencode(record.workspace),
+                str(record.device),
+                str(record.inode),
+                record.profile_name,
+                record.profile_digest,
+                record.profile_source,
+                record.profile_text,
+                record.approval_policy,
+                record.opened_ms,
+            ),
+        )
+        if added.rowcount:
+            entry.record(transaction)
+        stored = queries.session(transaction.connection, record.session_id)
+        assert stored is not None
+        return stored
+
+    return change
+
+
+def close_session(entry: Entry) -> Callable[[Transaction], None]:
+    """Closes the session and records its last event. Nothing happens where it is closed already."""
+
+    def change(transaction: Transaction) -> None:
+        tail = transaction.tail(entry.session_id)
+        if tail.closed:
+            return
+        row = transaction.connection.execute(
+            "SELECT count(*) FROM calls WHERE session_no = ? AND state <> 'settled'", (tail.session_no,)
+        ).fetchone()
+        if row[0]:
+            raise RequestError(
+                "FAILED_PRECONDITION",
+                f"The session {entry.session_id!r} has {row[0]} calls without a result; settle them first.",
+            )
+        entry.record(transaction)
+        transaction.connection.execute(
+            "UPDATE sessions SET state = 'closed' WHERE session_no = ?", (tail.session_no,)
+        )
+        tail.closed = True
+
+    return change
+
+
+def start_call(entry: Entry, tool: str, digest: str) -> Callable[[Transaction], tuple[CallRecord, bool]]:
+    """Adds the call with its tool/call event; or finds the one that has this id, also in a closed session."""
+
+    def change(transaction: Transaction) -> tuple[CallRecord, bool]:
+        tail = transaction.tail(entry.session_id)
+        found = queries.call(transaction.connection, entry.session_id, entry.call_id)
+        if found is not None:
+            return found, False
+        entry.record(transaction)
+        transaction.connection.execute(
+            "INSERT INTO calls (session_no, call_id, tool, digest, state) VALUES (?, ?, ?, ?, 'pending')",
+            (tail.session_no, entry.call_id, tool, digest),
+        )
+        return CallRecord(entry.session_id, entry.call_id, tool, digest, "pending", None), True
+
+    return change
+
+
+def dispatch(entry: Entry) -> Callable[[Transaction], int]:
+    """Records that a worker is given the call; again for a later attempt. Its sequence number."""
+
+    def change(transaction: Transaction) -> int:
+        _move(transaction, transaction.open_tail(entry.session_id), entry, "running")
+        return entry.record(transaction)
+
+    return change
+
+
+def settle(entry: Entry, outputs: Mapping[str, bytes]) -> Callable[[Transaction], int]:
+    """Records the call's one result and its outputs. The event's sequence number."""
+
+    def change(transaction: Transaction) -> int:
+        tail = transaction.open_tail(entry.session_id)
+        _move(transaction, tail, entry, "settled")
+        transaction.connection.executemany(
+            "INSERT INTO outputs (session_no, call_id, part, data) VALUES (?, ?, ?, ?)",
+            [(tail.session_no, entry.call_id, part, data) for part, data in outputs.items()],
+        )
+        return entry.record(transaction)
+
+    return change
+
+
+def _move(transaction: Transaction, tail: Tail, entry: Entry, state: str) -> None:
+    moved = transaction.connection.execute(
+        "UPDATE calls SET state = ? WHERE session_no = ? AND call_id = ? AND state <> 'settled'",
+        (state, tail.session_no, entry.call_id),
+    )
+    if moved.rowcount:
+        return
+    if queries.call(transaction.connection, entry.session_id, entry.call_id) is None:
+        raise RequestError(
+            "NOT_FOUND",
+            f"There is no call {entry.call_id!r} in the session {entry.session_id!r}; start it first.",
+        )
+    raise RequestError(
+        "FAILED_PRECONDITION",
+        f"The call {entry.call_id!r} of session {entry.session_id!r} has its result already; read that one.",
+    )

@@ -1,0 +1,49 @@
+"""The ledger's own rows as frozen values: sessions, calls, and calls that a stopped daemon left open."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from stockade_daemon.values import Event, Json
+
+SessionState: TypeAlias = Literal["open", "closed"]
+CallState: TypeAlias = Literal["pending", "running", "settled"]
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRecord:
+    """A session as it was opened; all that a restarted daemon needs to go on with it."""
+
+    session_id: str
+    workspace: str  # absolute, links resolved
+    device: int  # of the workspace directory; with `inode` its identity
+    inode: int
+    profile_name: str
+    profile_digest: str  # SHA-256, lower-case hex, of profile_text
+    profile_source: str  # a path, or the name that a client gave
+    profile_text: bytes  # the file's bytes: a session keeps the profile that it was opened with
+    approval_policy: str  # ask | never
+    state: SessionState
+    opened_ms: int  # milliseconds since 1970, UTC
+    last_seq: int = 0  # of the newest event; the ledger sets it, what a caller gives is ignored
+
+
+@dataclass(frozen=True, slots=True)
+class CallRecord:
+    session_id: str
+    call_id: str
+    tool: str
+    digest: str  # SHA-256, lower-case hex, over tool and arguments: a repeated start is compared with it
+    state: CallState
+    # The body of the call's tool/result event; None until it is settled. A value larger than
+    # INLINE_VALUE_BYTES is not in it: Ledger.output(…, "value") has its JSON text.
+    result: Mapping[str, Json] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Unsettled:
+    """A call without a result, found when the ledger is opened: the daemon stopped while it was under way."""
+
+    call: CallRecord
+    profile_digest: str  # of the call's session
+    events: tuple[Event, ...]  # all that was recorded of the call, in order
