@@ -21,8 +21,7 @@ def write(directory: Path, text: str) -> Path:
 def test_every_key_is_read(tmp_path: Path) -> None:
     path = write(
         tmp_path,
-        "[daemon]\nsocket = '/a/b.sock'\nstate = '/c'\nworkspaces = ['/w', '/v']\n"
-        "[profiles]\npaths = ['/p']\n",
+        "[daemon]\nsocket = '/a/b.sock'\nstate = '/c'\nworkspaces = ['/w', '/v']\n[profiles]\npaths = ['/p']\n",
     )
     assert config.load(path, environ={}) == config.Config(
         socket=Path("/a/b.sock"),
@@ -55,9 +54,7 @@ def test_a_flag_wins_over_the_file(tmp_path: Path) -> None:
         ("[daemon]\nsocket = '/" + "x" * 107 + "'", "stockade.toml:2: the socket path"),
     ],
 )
-def test_a_mistake_is_answered_with_its_line_and_what_is_right(
-    tmp_path: Path, text: str, complaint: str
-) -> None:
+def test_a_mistake_is_answered_with_its_line_and_what_is_right(tmp_path: Path, text: str, complaint: str) -> None:
     with pytest.raises(ConfigurationError) as refused:
         config.load(write(tmp_path, text), state=tmp_path, environ={})
     assert complaint in str(refused.value)
@@ -66,16 +63,12 @@ def test_a_mistake_is_answered_with_its_line_and_what_is_right(
 def test_a_socket_path_may_have_107_bytes_and_no_more(tmp_path: Path) -> None:
     longest = Path("/" + "x" * 106)
     assert config.load(socket=longest, state=tmp_path, environ={}).socket == longest
-    with pytest.raises(
-        ConfigurationError, match="has 108 bytes, and the kernel takes 107; choose a shorter one"
-    ):
+    with pytest.raises(ConfigurationError, match="has 108 bytes, and the kernel takes 107; choose a shorter one"):
         config.load(socket=Path("/" + "x" * 107), state=tmp_path, environ={})
 
 
 def test_an_absent_configuration_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(
-        ConfigurationError, match="the configuration cannot be read: No such file or directory"
-    ):
+    with pytest.raises(ConfigurationError, match="the configuration cannot be read: No such file or directory"):
         config.load(tmp_path / "absent.toml", environ={})
 
 

@@ -108,7 +108,7 @@ def test_every_value_of_random_files_has_a_line_that_shows_it() -> None:
         written = text.split("\n")
         for way, value in _leaves(table, ()):
             assert way in document.lines, (seed, way, text)
-            assert f"v{value}" in written[document.lines[way] - 1], (seed, way, text)
+            assert f"# v{value} " in written[document.lines[way] - 1], (seed, way, text)
 
 
 def _random_file(source: random.Random) -> str:
@@ -130,28 +130,13 @@ def _random_file(source: random.Random) -> str:
         lines.append("]")
 
     def noise(name: str) -> None:
-        lines.extend(
-            [
-                f'{name}_s = """',
-                "[fake]",
-                'fake = 1 # \\"',
-                '"""',
-                f"{name}_t = '''",
-                "= ] }",
-                "'''",
-                "",
-                "# [no]",
-            ]
-        )
+        lines.append(f'{name} = {{ a = """')
+        lines.extend(["[fake]", 'fake = 1 # \\"', "\"\"\", b = '''", "= ] }", "''' }", "", "# [no]"])
 
     for index in range(source.randrange(1, 6)):
-        lines.append(
-            source.choice([f"[t{index}]", f"[ t{index} . 'x y' ]", f"[[t{index}]]", f"[['a'.t{index}]]"])
-        )
+        lines.append(source.choice([f"[t{index}]", f"[ t{index} . 'x y' ]", f"[[t{index}]]", f"[['a'.t{index}]]"]))
         for key in range(source.randrange(5)):
-            source.choice([pair, array, noise])(
-                source.choice([f"k{key}", f"k{key}.'d . e'", f'"k\\u0041{key}"'])
-            )
+            source.choice([pair, array, noise])(source.choice([f"k{key}", f"k{key}.'d . e'", f'"k\\u0041{key}"']))
     return "\n".join(lines)
 
 
