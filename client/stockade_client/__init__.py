@@ -1,1 +1,123 @@
-"""The client: connection, sessions, approvals, the model loop and the command line."""
+"""The client: connection, sessions, approvals, the model loop and the command line.
+
+    from stockade_client import connect, local_daemon
+
+Names are loaded when they are used: grpc takes 85 ms to import, which `stockade --help` need not wait for.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from stockade_client.approvals import Answer, Approve, Ask
+    from stockade_client.calls import Call
+    from stockade_client.connection import Daemon, connect
+    from stockade_client.errors import (
+        AlreadyExists,
+        AskAlreadyDecided,
+        AskChanged,
+        DaemonError,
+        DaemonNotInstalled,
+        DaemonStartFailed,
+        Incompatible,
+        InvalidRequest,
+        NoAnswer,
+        NoDaemon,
+        NotFound,
+        NotPermitted,
+        NotPossible,
+        RequestRefused,
+        StockadeError,
+        TooLarge,
+    )
+    from stockade_client.link import Stream
+    from stockade_client.loop import run_agent
+    from stockade_client.model import Model, ScriptedModel, ToolCall, Turn
+    from stockade_client.private import local_daemon
+    from stockade_client.results import CallResult, Failure, Layer, Usage
+    from stockade_client.session import Session
+    from stockade_client.values import DaemonInfo, Event, SessionInfo, Tool
+
+_HOMES: Final[dict[str, tuple[str, ...]]] = {
+    "approvals": ("Answer", "Approve", "Ask"),
+    "calls": ("Call",),
+    "connection": ("Daemon", "connect"),
+    "errors": (
+        "AlreadyExists",
+        "AskAlreadyDecided",
+        "AskChanged",
+        "DaemonError",
+        "DaemonNotInstalled",
+        "DaemonStartFailed",
+        "Incompatible",
+        "InvalidRequest",
+        "NoAnswer",
+        "NoDaemon",
+        "NotFound",
+        "NotPermitted",
+        "NotPossible",
+        "RequestRefused",
+        "StockadeError",
+        "TooLarge",
+    ),
+    "link": ("Stream",),
+    "loop": ("run_agent",),
+    "model": ("Model", "ScriptedModel", "ToolCall", "Turn"),
+    "private": ("local_daemon",),
+    "results": ("CallResult", "Failure", "Layer", "Usage"),
+    "session": ("Session",),
+    "values": ("DaemonInfo", "Event", "SessionInfo", "Tool"),
+}
+_HOME_OF: Final = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "AlreadyExists",
+    "Answer",
+    "Approve",
+    "Ask",
+    "AskAlreadyDecided",
+    "AskChanged",
+    "Call",
+    "CallResult",
+    "Daemon",
+    "DaemonError",
+    "DaemonInfo",
+    "DaemonNotInstalled",
+    "DaemonStartFailed",
+    "Event",
+    "Failure",
+    "Incompatible",
+    "InvalidRequest",
+    "Layer",
+    "Model",
+    "NoAnswer",
+    "NoDaemon",
+    "NotFound",
+    "NotPermitted",
+    "NotPossible",
+    "RequestRefused",
+    "ScriptedModel",
+    "Session",
+    "SessionInfo",
+    "StockadeError",
+    "Stream",
+    "TooLarge",
+    "Tool",
+    "ToolCall",
+    "Turn",
+    "Usage",
+    "connect",
+    "local_daemon",
+    "run_agent",
+]
+
+
+def __getattr__(name: str) -> object:
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{home}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,62 @@
+"""The command line, `stockade`. A command's module is imported when the command is run, not before: `stockade
+--help`
+needs neither grpc nor rich."""
+
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from typing import Final
+
+import click
+
+# Name, and the line that `stockade --help` shows; the command is `command` in commands/NAME.py.
+_COMMANDS: Final = {
+    "exec": "Run a program in a sandbox: its own output and exit status.",
+    "call": "Run one tool and print its result.",
+    "agent": "Play a recorded conversation of a model.",
+    "demo": "Watch an agent fix a fault in a real program.",
+    "sessions": "List the daemon's sessions.",
+    "ledger": "Show what happened in a session or a call.",
+    "catalog": "List the tools and what they take.",
+}
+
+
+class _Commands(click.Group):
+    """Commands that are loaded by name."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        command = import_module(f"stockade_client.commands.{cmd_name}").command
+        return command if isinstance(command, click.Command) else None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """From the table above: asking each command for its own line would import them all."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(_COMMANDS.items()))
+
+
+def _version() -> str:
+    try:
+        return version("stockade")
+    except PackageNotFoundError:
+        return "not installed"
+
+
+@click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(_version(), prog_name="stockade")
+def main() -> None:
+    """Run the tools that AI agents call, in sandboxes, behind a gate, with a ledger.
+
+    Commands use the daemon at $STOCKADE_ADDRESS or at the default socket, and otherwise start a private one
+    for their own lifetime.
+
+    Exit status: 0 ok, 1 the call failed, 2 usage, 3 daemon or infrastructure, 130 interrupted; `exec` has the
+    program's own.
+    """
+
+
+if __name__ == "__main__":
+    main(prog_name="stockade")

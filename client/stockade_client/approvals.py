@@ -1,0 +1,172 @@
+"""Asks and answers: what a person is shown, and the one answer bound to exactly that.
+
+The hash that goes back with an answer is computed here, from the bytes of the card that was really received.
+If it is not what the daemon asked about, the daemon refuses the answer and the ask stays open.
+"""
+
+import asyncio
+import contextlib
+import hashlib
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from grpc import aio
+
+from stockade.v1 import approvals_pb2
+from stockade_client import ids, wire
+from stockade_client.errors import NotPossible, StockadeError
+from stockade_client.link import Link, Stream, is_away
+from stockade_client.results import Json
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A decision as the daemon recorded it."""
+
+    allow: bool
+    reason: str
+    decided_ms: int  # milliseconds since 1970, UTC
+
+
+class Ask:
+    """A call that waits for somebody's yes or no.
+
+    `card` is what a person is shown: title, tool, session, profile, reason, and either the arguments or a
+    difference.
+    """
+
+    def __init__(self, link: Link, message: approvals_pb2.Ask) -> None:
+        self._link = link
+        self.ask_id: str = message.ask_id
+        self.session_id: str = message.session_id
+        self.call: str = message.call_id
+        self.tool: str = message.tool
+        self.card: dict[str, Json] = wire.card_of(message)
+        self.shown_hash: str = hashlib.sha256(message.card).hexdigest()
+        self.asked_ms: int = message.asked_ms
+        self.expires_ms: int = message.expires_ms  # 0: does not expire while its approver stays
+        self.answer: Answer | None = None  # what was answered through this object
+        self._decision_id = ids.new("decision")
+
+    def __repr__(self) -> str:
+        return f"<Ask {self.ask_id} {self.tool} {self.shown_hash[:8]}>"
+
+    async def decide(self, allow: bool, reason: str = "") -> Answer:
+        """Answers. `reason` is shown to the agent when refused.
+
+        Raises AskAlreadyDecided when somebody was faster, AskChanged when this card is no longer what is
+        asked. Repeating the same answer is safe and returns the recorded one.
+        """
+        response = await self._link.ask(
+            self._link.approvals.Decide,
+            approvals_pb2.DecideRequest(
+                ask_id=self.ask_id,
+                shown_hash=self.shown_hash,
+                allow=allow,
+                reason=reason,
+                decision_id=self._decision_id,
+            ),
+            f"answer the ask for {self.tool}",
+        )
+        self.answer = Answer(response.allow, response.reason, response.decided_ms)
+        return self.answer
+
+
+# Given each ask. True and False are the answer; None means that it called `decide` itself.
+Approve: TypeAlias = Callable[[Ask], Awaitable[bool | None]]
+
+
+@asynccontextmanager
+async def watching(link: Link, session_id: str = "") -> AsyncIterator[Stream[Ask]]:
+    """Asks that wait, then new ones as they come. While this is open, the caller counts as an approver."""
+    attached = asyncio.get_running_loop().create_future()
+    async with Stream(_asks(link, session_id, attached)) as asks:
+        first = asyncio.ensure_future(anext(asks))
+        try:
+            # The daemon sends its headers once the approver is registered: before that a call that asks would
+            # find nobody.
+            await asyncio.wait([attached, first], return_when=asyncio.FIRST_COMPLETED)
+            if first.done() and not attached.done():
+                first.result()
+            yield Stream(_rejoined(first, asks))
+        finally:
+            first.cancel()
+            with contextlib.suppress(asyncio.CancelledError, StopAsyncIteration, StockadeError):
+                await first
+
+
+async def _rejoined(first: asyncio.Future[Ask], rest: Stream[Ask]) -> AsyncGenerator[Ask, None]:
+    try:
+        yield await first
+    except StopAsyncIteration:
+        return
+    async for ask in rest:
+        yield ask
+
+
+async def _asks(link: Link, session_id: str, attached: asyncio.Future[None]) -> AsyncGenerator[Ask, None]:
+    patience = link.patience()
+    seen: set[str] = set()  # a stream that is opened again begins with all that still wait
+    while True:
+        stream = link.approvals.Watch(approvals_pb2.WatchAsksRequest(session_id=session_id), metadata=link.metadata)
+        try:
+            await stream.initial_metadata()
+            if not stream.done() and not attached.done():
+                attached.set_result(None)
+            async for message in stream:
+                patience.renew()
+                if message.ask_id not in seen:
+                    seen.add(message.ask_id)
+                    yield Ask(link, message)
+            return
+        except aio.AioRpcError as error:
+            if not is_away(error) or not await patience.pause():
+                raise wire.error_of(error, "watch for asks") from error
+        finally:
+            stream.cancel()
+
+
+@asynccontextmanager
+async def answering(link: Link, session_id: str, approve: Approve) -> AsyncIterator[None]:
+    """Gives each ask of a session to `approve`, for as long as the block runs.
+
+    An approver that raises, or returns without an answer, has refused: silence is never a yes.
+    """
+    async with watching(link, session_id) as asks:
+        task = asyncio.ensure_future(_answer_all(asks, approve))
+        try:
+            yield
+        except BaseException:
+            task.cancel()
+            await asyncio.wait([task])
+            raise
+        # Whatever stopped the approver while the block went well is the block's failure.
+        if not task.done():
+            task.cancel()
+            await asyncio.wait([task])
+        if not task.cancelled():
+            task.result()
+
+
+async def _answer_all(asks: Stream[Ask], approve: Approve) -> None:
+    async with asyncio.TaskGroup() as group:
+        async for ask in asks:
+            group.create_task(_answer(ask, approve))
+
+
+async def _answer(ask: Ask, approve: Approve) -> None:
+    try:
+        answer = await approve(ask)
+        reason = "" if answer else "the approver said no"
+        if answer is None:
+            if ask.answer is not None:
+                return
+            answer, reason = False, "the approver gave no answer"
+    except NotPossible:
+        return  # somebody else was faster, or the call was withdrawn
+    except Exception as error:
+        answer, reason = False, f"the approver failed: {error or type(error).__name__}"
+    with contextlib.suppress(NotPossible):
+        await ask.decide(answer, reason)

@@ -1,0 +1,178 @@
+"""A call under way: its result, its output while it runs, and taking it back.
+
+No request is held open for long: starting and waiting return after WAIT_S seconds with the state so far, and
+the wait is repeated. A short call therefore costs one round trip, and a long one survives a daemon that
+restarts.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator
+from typing import Final, Literal, TypeAlias
+
+from grpc import aio
+
+from stockade.v1 import calls_pb2
+from stockade_client import wire
+from stockade_client.errors import NoAnswer, NotFound, StockadeError
+from stockade_client.link import Link, Stream, is_away
+from stockade_client.results import CallResult, JsonInput
+
+WAIT_S: Final = 25.0
+WITHDRAW_S: Final = 10.0  # killing a process tree and recording it takes milliseconds; this is for a busy host
+
+Part: TypeAlias = Literal["stdout", "stderr", "value"]
+_PARTS: Final[dict[Part, calls_pb2.OutputPart.ValueType]] = {
+    "stdout": calls_pb2.OUTPUT_PART_STDOUT,
+    "stderr": calls_pb2.OUTPUT_PART_STDERR,
+    "value": calls_pb2.OUTPUT_PART_VALUE,
+}
+
+
+def arguments_text(arguments: JsonInput) -> bytes:
+    """JSON text of the arguments.
+
+    Whether they fit is the daemon's to judge: NaN and lone surrogates are sent on.
+    """
+    return json.dumps(arguments, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
+
+
+class Call:
+    """A handle on one call.
+
+    Made by `Session.start`; the call goes on whether or not anybody holds its handle.
+    """
+
+    def __init__(self, link: Link, session_id: str, call_id: str, tool: str) -> None:
+        self._link = link
+        self._session_id = session_id
+        self.call_id = call_id
+        self.tool = tool
+        self.settled: CallResult | None = None  # the result, once this handle has seen it
+        self._starting: asyncio.Future[calls_pb2.Call] | None = None
+
+    def __repr__(self) -> str:
+        return f"<Call {self.call_id} {self.tool}{' settled' if self.settled else ''}>"
+
+    async def begin(self, arguments: bytes, *, wait_s: float) -> None:
+        """Records the call and runs it; returns when it is settled, or after `wait_s` seconds.
+
+        Cancelled meanwhile, it takes the call back before the cancellation goes on: nobody would hold its
+        handle.
+        """
+        request = calls_pb2.StartCallRequest(
+            session_id=self._session_id,
+            call_id=self.call_id,
+            tool=self.tool,
+            arguments=arguments,
+            wait_s=wait_s,
+        )
+        starting = asyncio.ensure_future(
+            self._link.ask(self._link.calls.Start, request, f"start {self.tool}", wait_s=wait_s)
+        )
+        self._starting = starting
+        try:
+            # Shielded: a Start that is cut off in the middle may or may not have been recorded.
+            message = await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            await self.withdraw()
+            raise
+        await self._take(message)
+
+    async def result(self) -> CallResult:
+        """The one recorded result. Cancelling this wait leaves the call running; see `cancel` and `withdraw`.
+
+        Raises NoAnswer when the daemon stays away; the call is not lost, ask again.
+        """
+        while self.settled is None:
+            request = calls_pb2.WaitCallRequest(session_id=self._session_id, call_id=self.call_id, wait_s=WAIT_S)
+            message = await self._link.ask(self._link.calls.Wait, request, f"wait for {self.tool}", wait_s=WAIT_S)
+            await self._take(message)
+        return self.settled
+
+    async def cancel(self) -> None:
+        """Asks for the call's end and returns at once; `result` then says how it ended. Safe to repeat."""
+        request = calls_pb2.CancelCallRequest(session_id=self._session_id, call_id=self.call_id)
+        await self._take(await self._link.ask(self._link.calls.Cancel, request, f"cancel {self.tool}"))
+
+    async def withdraw(self) -> CallResult | None:
+        """Cancels the call and waits for its result, up to WITHDRAW_S seconds; None when there is none by
+        then.
+
+        Meant for the way out: it goes on although the task that awaits it is cancelled once more, and a
+        daemon that does not answer is no new error on top of the one that is under way.
+        """
+        leaving = asyncio.ensure_future(self._withdraw())
+        return await asyncio.shield(leaving)
+
+    async def _withdraw(self) -> CallResult | None:
+        starting = self._starting
+        try:
+            async with asyncio.timeout(WITHDRAW_S):
+                await self._cancel_as_soon_as_known()
+                return await self.result()
+        except (TimeoutError, StockadeError):
+            return self.settled
+        finally:
+            if starting is not None:
+                starting.cancel()
+                await asyncio.wait([starting])
+                if not starting.cancelled():
+                    starting.exception()  # taken note of; a failed Start leaves nothing to withdraw
+
+    async def _cancel_as_soon_as_known(self) -> None:
+        """A cancellation can overtake the request that records the call; then the daemon does not know it yet."""
+        while True:
+            try:
+                await self.cancel()
+                return
+            except NotFound:
+                if self._starting is None or self._starting.done():
+                    raise
+                await asyncio.wait([self._starting], timeout=0.05)
+
+    def output(self, offset: int = 0, part: Part = "stdout", follow: bool = True) -> Stream[bytes]:
+        """Bytes of the call's output from `offset` on; with `follow`, until the call is settled.
+
+        `part` is stdout or stderr (raw bytes, while it runs and afterwards) or value (JSON text, of a settled
+        call).
+        """
+        return Stream(self._output(offset, part, follow))
+
+    async def _output(self, offset: int, part: Part, follow: bool) -> AsyncGenerator[bytes, None]:
+        patience = self._link.patience()
+        while True:
+            request = calls_pb2.ReadOutputRequest(
+                session_id=self._session_id,
+                call_id=self.call_id,
+                part=_PARTS[part],
+                offset=offset,
+                follow=follow,
+            )
+            stream = self._link.calls.ReadOutput(request, metadata=self._link.metadata)
+            try:
+                async for chunk in stream:
+                    patience.renew()
+                    offset = chunk.offset + len(chunk.data)
+                    yield chunk.data
+                return
+            except aio.AioRpcError as error:
+                if not is_away(error) or not await patience.pause():
+                    raise wire.error_of(error, f"read the {part} of {self.tool}") from error
+            finally:
+                stream.cancel()
+
+    async def _take(self, message: calls_pb2.Call) -> None:
+        """Keeps the result of a settled call; a value too large for a message is fetched in pieces."""
+        if self.settled is not None or message.state != calls_pb2.CALL_STATE_SETTLED:
+            return
+        text = message.result.value
+        if not text and message.result.value_size:
+            async with self.output(part="value", follow=False) as pieces:
+                text = b"".join([piece async for piece in pieces])
+            if len(text) != message.result.value_size:
+                raise NoAnswer(
+                    f"the daemon gave {len(text)} of {message.result.value_size} bytes of the value of "
+                    f"{self.call_id}; ask for the result again"
+                )
+        self.settled = wire.result_of(self.call_id, self.tool or message.tool, message.result, text)

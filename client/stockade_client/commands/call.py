@@ -1,0 +1,90 @@
+"""`stockade call`: one tool, its arguments as JSON, its result."""
+
+import asyncio
+import json
+import sys
+
+import click
+
+import stockade_client as client
+from stockade_client.commands import options
+from stockade_client.commands.running import FAILED, OK, a_daemon, complain, run, the_running_daemon
+from stockade_client.terminal import approver
+from stockade_client.visible import visible
+
+
+@click.command()
+@click.argument("tool")
+@click.argument("arguments", metavar="JSON", default="{}")
+@options.profile(required=False)
+@options.workspace(default=None)
+@click.option("--session", "session_id", metavar="NAME", help="Go on in this session, or open it; it stays open.")
+@options.as_json()
+@options.yes()
+def command(
+    tool: str,
+    arguments: str,
+    profile: str | None,
+    workspace: str | None,
+    session_id: str | None,
+    as_json: bool,
+    yes: bool,
+) -> None:
+    """Run one tool and print its result.
+
+    JSON is the tool's arguments as one object; "-" reads them from standard input. `stockade catalog` lists
+    the tools.
+
+    Exit status: 0 the call is ok, 1 it failed.
+    """
+    if profile is None and session_id is None:
+        raise click.UsageError("give --profile NAME|FILE, or --session NAME to go on in a session")
+    text = sys.stdin.buffer.read() if arguments == "-" else arguments.encode("utf-8", "surrogateescape")
+
+    async def body() -> int:
+        source = a_daemon() if session_id is None else the_running_daemon("--session")
+        async with source as daemon:
+            place, rules = await _where(daemon, session_id, workspace, profile)
+            async with daemon.session(place, rules, id=session_id, approve=approver(yes=yes)) as session:
+                call = await session.start_json(tool, text)
+                try:
+                    result = await call.result()
+                except asyncio.CancelledError:
+                    # Interrupted: what it came to is still worth telling.
+                    taken_back = await call.withdraw()
+                    if taken_back is not None:
+                        show(taken_back, as_json=as_json)
+                    raise
+        show(result, as_json=as_json)
+        return OK if result.ok else FAILED
+
+    run(body)
+
+
+async def _where(
+    daemon: "client.Daemon", session_id: str | None, workspace: str | None, profile: str | None
+) -> tuple[str | None, str | None]:
+    """Workspace and profile to open with: those given, else the session's own, else the current directory."""
+    if session_id is None:
+        return workspace or ".", profile
+    try:
+        await daemon.get_session(session_id)
+    except client.NotFound:
+        if profile is None:
+            raise client.InvalidRequest(
+                f"there is no session {session_id!r} yet; give --profile (and --workspace) to open it"
+            ) from None
+        return workspace or ".", profile
+    return workspace, profile
+
+
+def show(result: "client.CallResult", *, as_json: bool) -> None:
+    """The result on stdout, a failure on stderr. At a terminal, a tool's text cannot steer it."""
+    if as_json:
+        print(json.dumps(result.as_json(), ensure_ascii=False), flush=True)
+        return
+    text = result.text
+    if text:
+        print(visible(text) if sys.stdout.isatty() else text, flush=True)
+    if result.error is not None:
+        complain(str(result.error))

@@ -1,0 +1,102 @@
+"""`stockade exec`: a recorded `shell` call that behaves like the program itself.
+
+Its stdout and stderr are the program's bytes as they come, its exit status the program's own. Beyond that, as
+with timeout(1) and env(1): 124 timed out, 125 the sandbox or the daemon failed, 126 refused, 127 not found,
+128 + n killed by signal n.
+"""
+
+import asyncio
+import os
+import signal
+from typing import Final
+
+import click
+
+import stockade_client as client
+from stockade_client.calls import arguments_text
+from stockade_client.commands import options
+from stockade_client.commands.running import USAGE, a_daemon, complain, run
+from stockade_client.results import JsonInput
+from stockade_client.terminal import approver
+
+TIMED_OUT: Final = 124
+BROKEN: Final = 125
+REFUSED: Final = 126
+
+
+@click.command("exec", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@options.profile()
+@options.workspace()
+@click.option("--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="End it after this.")
+@options.yes()
+@click.argument("argv", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- ARGV…")
+def command(profile: str, workspace: str, timeout: float | None, yes: bool, argv: tuple[str, ...]) -> None:
+    """Run a program in a sandbox: its own stdout, stderr and exit status.
+
+    The program sees the workspace as a private copy: what it changes there is gone afterwards.
+
+    Exit status: the program's own; 124 timed out, 125 sandbox or daemon failed, 126 refused, 127 not found,
+    128+n killed by signal n.
+    """
+
+    async def body() -> int:
+        async with (
+            a_daemon() as daemon,
+            daemon.session(workspace, profile, approve=approver(yes=yes)) as session,
+        ):
+            arguments: dict[str, JsonInput] = {"argv": argv}
+            if timeout is not None:
+                arguments["timeout_s"] = timeout
+            call = await session.start_json("shell", arguments_text(arguments))
+            return status_of(await _passed_through(call))
+
+    run(body, infrastructure=BROKEN)
+
+
+async def _passed_through(call: "client.Call") -> "client.CallResult":
+    """The result, once all output has been passed on. Ended early, the call is taken back first."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(_copy(call.output(part="stdout"), 1))
+            group.create_task(_copy(call.output(part="stderr"), 2))
+        return await call.result()
+    except BaseException:
+        await call.withdraw()
+        raise
+
+
+async def _copy(output: "client.Stream[bytes]", descriptor: int) -> None:
+    """Raw bytes, in a thread: a reader that is slow to take them must not stop the other stream."""
+    async with output:
+        async for data in output:
+            await asyncio.to_thread(_write_all, descriptor, data)
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def status_of(result: "client.CallResult") -> int:
+    """The exit status for a result; a failure is told on stderr."""
+    if result.error is None:
+        return _own_status(result)
+    complain(str(result.error))
+    if result.error.domain == "deadline":
+        return TIMED_OUT
+    if result.error.domain == "policy":
+        return REFUSED
+    if result.error.domain == "arguments":
+        return USAGE
+    return BROKEN
+
+
+def _own_status(result: "client.CallResult") -> int:
+    number = result.field("signal")
+    if isinstance(number, str) and number in signal.Signals.__members__:
+        number = int(signal.Signals[number])
+    if isinstance(number, int) and number:
+        return 128 + number
+    code = result.field("exit_code")
+    return code if isinstance(code, int) else BROKEN

@@ -1,0 +1,159 @@
+"""One channel to a daemon, and the rule for asking again.
+
+Every request of the protocol is safe to repeat: mutations carry an id that the client chose, streams a
+cursor. So when the daemon goes away in the middle, the same request is sent again until it answers or
+patience ends. A private daemon never comes back at its address; it is given no patience.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
+from contextlib import asynccontextmanager
+from types import TracebackType
+from typing import Final, Generic, Protocol, Self, TypeVar
+
+import grpc
+from grpc import aio
+
+from stockade.v1.approvals_pb2_grpc import ApprovalsAsyncStub, ApprovalsStub
+from stockade.v1.calls_pb2_grpc import CallsAsyncStub, CallsStub
+from stockade.v1.catalog_pb2_grpc import CatalogAsyncStub, CatalogStub
+from stockade.v1.daemon_pb2_grpc import DaemonAsyncStub, DaemonStub
+from stockade.v1.events_pb2_grpc import EventsAsyncStub, EventsStub
+from stockade.v1.sessions_pb2_grpc import SessionsAsyncStub, SessionsStub
+from stockade_client import wire
+from stockade_client.addresses import socket_path
+
+PATIENCE_S: Final = 10.0  # a daemon that is restarted is back within this
+FIRST_PAUSE_S: Final = 0.05
+LONGEST_PAUSE_S: Final = 1.0
+ANSWER_S: Final = 15.0  # beyond the time that a request asks the daemon to wait
+MESSAGE_BYTES: Final = 4 * 1024 * 1024
+
+_OPTIONS: Final[list[tuple[str, int]]] = [
+    ("grpc.max_send_message_length", MESSAGE_BYTES),
+    ("grpc.max_receive_message_length", MESSAGE_BYTES),
+    # A proxy of the environment is for hosts, not for a socket of ours.
+    ("grpc.enable_http_proxy", 0),
+    # grpc's own backoff between connection attempts grows to two minutes; Patience decides here.
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 1000),
+    # Channels of one process would share one connection, and with it one another's backoff.
+    ("grpc.use_local_subchannel_pool", 1),
+]
+
+Item = TypeVar("Item")
+Request = TypeVar("Request", contravariant=True)
+Response = TypeVar("Response", covariant=True)
+
+
+class Method(Protocol[Request, Response]):
+    """A unary method of a stub."""
+
+    def __call__(
+        self, request: Request, /, *, timeout: float | None = ..., metadata: aio.Metadata | None = ...
+    ) -> Awaitable[Response]: ...
+
+
+class Patience:
+    """Growing pauses, up to a total; good news starts it afresh."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self.renew()
+
+    def renew(self) -> None:
+        """The daemon answered: the next trouble gets the full time again."""
+        self._left = self._seconds
+        self._pause = FIRST_PAUSE_S
+
+    async def pause(self) -> bool:
+        """Waits a while and returns True, or False at once when there is no patience left."""
+        if self._left <= 0:
+            return False
+        pause = min(self._pause, self._left)
+        self._left -= pause
+        self._pause = min(self._pause * 2, LONGEST_PAUSE_S)
+        await asyncio.sleep(pause)
+        return True
+
+
+class Link:
+    """A channel with its stubs. Made by `opened`; usable from the event loop that made it."""
+
+    def __init__(self, address: str, channel: aio.Channel, token: str | None) -> None:
+        self.address = address
+        self.patience_s = PATIENCE_S
+        self.metadata = aio.Metadata(("authorization", f"Bearer {token}")) if token else aio.Metadata()
+        self.daemon: DaemonAsyncStub = DaemonStub(channel)
+        self.catalog: CatalogAsyncStub = CatalogStub(channel)
+        self.sessions: SessionsAsyncStub = SessionsStub(channel)
+        self.calls: CallsAsyncStub = CallsStub(channel)
+        self.events: EventsAsyncStub = EventsStub(channel)
+        self.approvals: ApprovalsAsyncStub = ApprovalsStub(channel)
+
+    async def ask(
+        self, method: Method[Request, Response], request: Request, what: str, *, wait_s: float = 0.0
+    ) -> Response:
+        """The daemon's answer. `what` finishes "asked to …"; `wait_s` is how long the request lets it wait.
+
+        Raises a RequestRefused, NoAnswer when patience ends, Incompatible, or DaemonError for a fault of the
+        daemon.
+        """
+        patience = self.patience()
+        while True:
+            try:
+                return await method(request, timeout=wait_s + ANSWER_S, metadata=self.metadata)
+            except aio.AioRpcError as error:
+                if error.code() in wire.AWAY and await patience.pause():
+                    continue
+                raise wire.error_of(error, what) from error
+
+    def patience(self) -> Patience:
+        return Patience(self.patience_s)
+
+
+@asynccontextmanager
+async def opened(address: str, token: str | None) -> AsyncIterator[Link]:
+    """A link to `address`, closed with all its streams at the end.
+
+    Raises NoDaemon for an unusable address.
+    """
+    path = socket_path(address)
+    async with aio.insecure_channel(f"unix:{path}", options=_OPTIONS) as channel:
+        yield Link(address, channel, token)
+
+
+class Stream(Generic[Item]):
+    """Items as they come: an async iterator that is also a context manager.
+
+    Iterated to its end it closes itself. Whoever may stop earlier holds it in `async with`: a stream of grpc
+    that is merely dropped stays alive in the daemon.
+    """
+
+    def __init__(self, source: AsyncGenerator[Item, None]) -> None:
+        self._source = source
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Item:
+        return await anext(self._source)
+
+    async def aclose(self) -> None:
+        """Ends the stream in the daemon too. Safe to repeat."""
+        await self._source.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+
+def is_away(error: aio.AioRpcError) -> bool:
+    """Whether the daemon is away and may come back."""
+    code: grpc.StatusCode = error.code()
+    return code in wire.AWAY

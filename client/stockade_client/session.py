@@ -1,0 +1,76 @@
+"""A session: one agent's work on one workspace under one profile.
+
+Nothing here opens a file of the workspace; a path is text that the daemon resolves on its own side.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+from stockade.v1 import sessions_pb2
+from stockade_client import events, ids, wire
+from stockade_client.calls import WAIT_S, Call, arguments_text
+from stockade_client.link import Link, Stream
+from stockade_client.results import CallResult, JsonInput
+from stockade_client.values import Event, SessionInfo
+
+
+class Session:
+    """Made by `Daemon.session`."""
+
+    def __init__(self, link: Link, info: SessionInfo) -> None:
+        self._link = link
+        self.info = info
+
+    @property
+    def session_id(self) -> str:
+        return self.info.session_id
+
+    def __repr__(self) -> str:
+        return f"<Session {self.session_id} {self.info.profile} {self.info.workspace}>"
+
+    async def call(self, tool: str, /, **arguments: JsonInput) -> CallResult:
+        """Runs a tool and returns its one result, whether it succeeded, failed or was refused.
+
+        Cancelled meanwhile, it takes the call back, waits for that to be settled, and then lets the
+        cancellation go on. Raises RequestRefused where the request could not be taken at all, NoAnswer when
+        the daemon stays away.
+        """
+        return await self.call_json(tool, arguments_text(arguments))
+
+    async def call_json(self, tool: str, arguments: bytes, *, call_id: str | None = None) -> CallResult:
+        """Like `call`, with the arguments as a model wrote them: JSON text, judged by the daemon alone."""
+        call = Call(self._link, self.session_id, call_id or ids.new("call"), tool)
+        await call.begin(arguments, wait_s=WAIT_S)
+        try:
+            return await call.result()
+        except asyncio.CancelledError:
+            await call.withdraw()
+            raise
+
+    async def call_many(self, calls: Sequence[tuple[str, Mapping[str, JsonInput] | bytes]]) -> list[CallResult]:
+        """The results of one turn, in the order of its calls; each begins when the one before it is settled."""
+        return [
+            await self.call_json(tool, arguments if isinstance(arguments, bytes) else arguments_text(arguments))
+            for tool, arguments in calls
+        ]
+
+    async def start(self, tool: str, /, call_id: str | None = None, **arguments: JsonInput) -> Call:
+        """Starts a tool and returns a handle on it. The same id with the same arguments is the same call."""
+        return await self.start_json(tool, arguments_text(arguments), call_id=call_id)
+
+    async def start_json(self, tool: str, arguments: bytes, *, call_id: str | None = None) -> Call:
+        """Like `start`, with the arguments as JSON text."""
+        call = Call(self._link, self.session_id, call_id or ids.new("call"), tool)
+        await call.begin(arguments, wait_s=0.0)
+        return call
+
+    def events(self, after: int = 0, follow: bool = False, call_id: str = "") -> Stream[Event]:
+        """The session's recorded events, or one call's; see events.read."""
+        return events.read(self._link, self.session_id, after=after, follow=follow, call_id=call_id)
+
+    async def close(self) -> None:
+        """Ends the session: calls under way are cancelled, and it cannot be resumed. Safe to repeat."""
+        request = sessions_pb2.CloseSessionRequest(session_id=self.session_id)
+        self.info = wire.session_of(
+            await self._link.ask(self._link.sessions.Close, request, f"close session {self.session_id}", wait_s=WAIT_S)
+        )

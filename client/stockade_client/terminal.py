@@ -1,0 +1,163 @@
+"""Asking the person at the terminal: the card, and y or n.
+
+Where there is nobody to ask the answer is no. Everything that is shown passes through `visible`.
+"""
+
+import asyncio
+import contextlib
+import json
+import os
+import sys
+import termios
+from typing import Final
+
+from rich.console import Console, Group
+from rich.panel import Panel
+from rich.text import Text
+
+from stockade_client.approvals import Approve, Ask
+from stockade_client.results import Json
+from stockade_client.visible import segments, visible
+
+NOBODY: Final = "nobody to ask: pass --yes or run at a terminal"
+WIDTH: Final = 110  # lines longer than this are hard to read however wide the terminal
+
+_DIFFERENCE_STYLES: Final = (
+    ("+++", "bold"),
+    ("---", "bold"),
+    ("@@", "cyan"),
+    ("+", "green"),
+    ("-", "red"),
+)
+_SHOWN_APART: Final = frozenset(
+    {"title", "arguments", "difference", "reason", "tool", "session", "profile", "profile_digest", "path"}
+)
+
+
+def console(*, stderr: bool = False) -> Console:
+    """A console that shows text as it is: no markup, no emoji, no guesses.
+
+    Honours NO_COLOR and plain pipes.
+    """
+    made = Console(stderr=stderr, markup=False, emoji=False, highlight=False, soft_wrap=False)
+    if made.width > WIDTH:
+        made.width = WIDTH
+    return made
+
+
+def text(content: str, style: str = "") -> Text:
+    """The content with hidden characters shown as escapes, set off from text that merely looks like them."""
+    made = Text(style=style)
+    for piece, hidden in segments(content):
+        made.append(piece, style="reverse" if hidden else None)
+    return made
+
+
+def difference(content: str) -> Text:
+    """A unified difference, coloured by line."""
+    made = Text()
+    for line in content.split("\n"):
+        style = next((style for prefix, style in _DIFFERENCE_STYLES if line.startswith(prefix)), "")
+        made.append_text(text(line, style))
+        made.append("\n")
+    made.rstrip()
+    return made
+
+
+def card(ask: Ask, *, width: int = WIDTH) -> Panel:
+    """What a person is shown before saying yes: all of the card, whatever keys it has."""
+    shown = ask.card
+    parts: list[Text] = []
+    where = " · ".join(
+        f"{name} {visible(_as_text(shown[name]))}" for name in ("tool", "profile", "path") if name in shown
+    )
+    if where:
+        parts.append(Text(where, style="dim"))
+    if shown.get("reason"):
+        parts.append(text(_as_text(shown["reason"])))
+    arguments = shown.get("arguments")
+    if isinstance(arguments, dict):
+        parts.extend(_argument(name, value) for name, value in arguments.items())
+    elif arguments is not None:
+        parts.append(text(_as_text(arguments)))
+    for name, value in shown.items():
+        if name not in _SHOWN_APART:
+            parts.append(_argument(name, value))
+    if "difference" in shown:
+        parts.append(difference(_as_text(shown["difference"])))
+    title = Text(" ").append_text(text(_as_text(shown.get("title", ask.tool)), "bold")).append(" ")
+    return Panel(
+        Group(*parts),
+        title=title,
+        title_align="left",
+        subtitle=Text(f" card {ask.shown_hash[:8]} ", style="dim"),
+        subtitle_align="right",
+        border_style="yellow",
+        width=width,
+    )
+
+
+def _argument(name: str, value: Json) -> Text:
+    shown = text(_as_text(value))
+    made = Text().append(f"{visible(name)}: ", style="bold")
+    # Text of several lines starts on its own, so that its columns stand as they are in it.
+    return made.append("\n").append_text(shown) if "\n" in shown.plain else made.append_text(shown)
+
+
+def _as_text(value: Json) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def approver(*, yes: bool) -> Approve:
+    """Answers asks for a command: yes to all with `--yes`, by asking at a terminal, and otherwise no."""
+    if yes:
+        return _say_yes
+    if sys.stdin.isatty() and sys.stderr.isatty():
+        return Person(console(stderr=True)).asked
+    return _nobody
+
+
+async def _say_yes(ask: Ask) -> bool:
+    return True
+
+
+async def _nobody(ask: Ask) -> None:
+    await ask.decide(False, NOBODY)
+
+
+class Person:
+    """The person at the terminal, asked one thing at a time."""
+
+    def __init__(self, shown_on: Console) -> None:
+        self._console = shown_on
+        # Two calls may ask at once; their cards and answers must not interleave.
+        self._one_at_a_time = asyncio.Lock()
+
+    async def asked(self, ask: Ask) -> None:
+        """Shows the card and sends the answer; anything but y or yes is a no."""
+        async with self._one_at_a_time:
+            self._console.print(card(ask, width=self._console.width))
+            self._console.print("Allow this? [y/N] ", end="")
+            answer = (await _line()).strip().lower()
+            allow = answer in ("y", "yes")
+            await ask.decide(allow, "" if allow else "the person at the terminal said no")
+
+
+async def _line() -> str:
+    """One line typed after the question was shown; empty at the end of input.
+
+    Read by the event loop, not in a thread: a thread that waits for a key would keep Ctrl-C from ending the
+    command.
+    """
+    terminal = sys.stdin.fileno()
+    # What was typed before the card was seen is no answer to it.
+    with contextlib.suppress(termios.error):
+        termios.tcflush(terminal, termios.TCIFLUSH)
+    loop = asyncio.get_running_loop()
+    ready = asyncio.Event()
+    loop.add_reader(terminal, ready.set)
+    try:
+        await ready.wait()
+        return os.read(terminal, 4096).decode("utf-8", "replace")
+    finally:
+        loop.remove_reader(terminal)

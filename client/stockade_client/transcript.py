@@ -1,0 +1,124 @@
+"""A conversation as it is printed: the model's words, its calls, and what came of them, checked against a recording."""
+
+import json
+import shlex
+from typing import Final
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.text import Text
+
+from stockade_client.errors import StockadeError
+from stockade_client.model import ToolCall, Turn
+from stockade_client.recording import Recording
+from stockade_client.results import CallResult, Json
+from stockade_client.terminal import difference, text
+from stockade_client.visible import one_line
+
+SHOWN_LINES: Final = 12  # of an output; the end of a test run says the most
+SHOWN_PATHS: Final = 4
+
+
+class NotAsRecorded(StockadeError):
+    """Something came out differently than it did when the conversation was recorded."""
+
+
+class Transcript:
+    """An audience of the model loop that prints. Raises NotAsRecorded at the first difference."""
+
+    def __init__(self, shown_on: Console, recording: Recording) -> None:
+        self._console = shown_on
+        self._recording = recording
+        self.results: dict[str, CallResult] = {}  # by call id, in order
+
+    def begins(self) -> None:
+        """What the person wants."""
+        if self._recording.title:
+            self._console.print(text(self._recording.title, "bold"))
+            self._console.print()
+        self._speak("person", self._recording.task)
+
+    def said(self, turn: Turn) -> None:
+        if turn.text:
+            self._console.print()
+            self._speak("model", turn.text)
+
+    def calling(self, call: ToolCall) -> None:
+        line = Text("  → ", style="bold").append(f"{call.tool} ", style="bold cyan")
+        line.append(one_line(_arguments(call), self._console.width - len(line.plain)))
+        self._console.print(line)
+
+    def called(self, call: ToolCall, result: CallResult) -> None:
+        self.results[call.id] = result
+        for line in _output(result):
+            self._console.print(Padding(line, (0, 0, 0, 4)))
+        self._console.print(_verdict(result))
+        recorded = self._recording.calls.get(call.id)
+        came_differently = recorded.expect.difference(result) if recorded else None
+        if came_differently is not None:
+            raise NotAsRecorded(
+                f"{call.id} ({call.tool}) did not go as recorded: {came_differently}; run it by itself with "
+                "`stockade call` to see why"
+            )
+
+    def _speak(self, who: str, words: str) -> None:
+        self._console.print(Text(f"{who}: ", style="bold magenta").append_text(text(words)))
+
+
+def _arguments(call: ToolCall) -> str:
+    """The arguments on one line, as a person would say them."""
+    try:
+        arguments: Json = json.loads(call.arguments)
+    except ValueError:
+        arguments = None
+    if not isinstance(arguments, dict):
+        return call.arguments.decode("utf-8", "replace")
+    if isinstance(arguments.get("command"), str):
+        return str(arguments["command"])
+    argv = arguments.get("argv")
+    if isinstance(argv, list):
+        return shlex.join(str(part) for part in argv)
+    path = arguments.get("path")
+    rest = [f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in arguments.items() if name != "path"]
+    return " ".join(([str(path)] if path is not None else []) + rest)
+
+
+def _output(result: CallResult) -> list[Text]:
+    """The last lines of what it wrote, else of what the model was given."""
+    streams = [result.field("stdout"), result.field("stderr")]
+    written = "".join(part for part in streams if isinstance(part, str)) or result.text
+    if result.error is not None and written.strip() == str(result.error):
+        return []
+    lines = written.rstrip("\n").split("\n") if written.strip() else []
+    shown = lines[-SHOWN_LINES:]
+    body = "\n".join(shown)
+    made = difference(body) if any(line.startswith("@@ ") for line in shown) else text(body, "dim")
+    above = [Text(f"… {len(lines) - len(shown)} lines above", style="dim italic")] if len(lines) > len(shown) else []
+    return [*above, *([made] if lines else [])]
+
+
+def _verdict(result: CallResult) -> Text:
+    line = Text("    ")
+    if result.error is not None:
+        line.append("✗ ", style="bold red").append(f"{result.error.code}: ", style="red")
+        line.append_text(text(result.error.message))
+    else:
+        code = result.field("exit_code")
+        number = result.field("signal")
+        if number:
+            line.append(f"✗ killed by signal {number}", style="red")
+        elif isinstance(code, int) and code:
+            line.append(f"✗ exit status {code}", style="red")
+        else:
+            line.append("✓ ok" if code is None else "✓ exit status 0", style="green")
+    line.append(f"  {result.usage.wall_s * 1000:.0f} ms", style="dim")
+    effects = result.field("effects")
+    if isinstance(effects, list) and effects:
+        line.append(f"  changed in its private overlay and discarded: {_paths(effects)}", style="dim")
+    return line
+
+
+def _paths(effects: list[Json]) -> str:
+    paths = [str(effect.get("path")) for effect in effects if isinstance(effect, dict)]
+    more = f" and {len(paths) - SHOWN_PATHS} more" if len(paths) > SHOWN_PATHS else ""
+    return one_line(", ".join(paths[:SHOWN_PATHS]) + more, 200)

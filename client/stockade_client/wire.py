@@ -1,0 +1,162 @@
+"""Protobuf messages into frozen values, gRPC statuses into the client's errors: the border, crossed once.
+
+JSON arrives as bytes and is decoded here by the json module, which keeps integers of any size.
+"""
+
+import json
+from typing import Final
+
+import grpc
+from grpc import aio
+
+from stockade.v1 import approvals_pb2, daemon_pb2, events_pb2, sessions_pb2, types_pb2
+from stockade_client import errors
+from stockade_client.results import CallResult, Failure, Json, Layer, Usage
+from stockade_client.values import DaemonInfo, Event, SessionInfo, Tool
+
+# Trailing metadata in which the daemon names one of the stable error codes beside the status.
+CODE_METADATA: Final = "stockade-code"
+
+# The daemon is away and may come back; what was sent is safe to send again.
+AWAY: Final = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED})
+
+_BY_STATUS: Final[dict[str, type[errors.RequestRefused]]] = {
+    kind.status: kind
+    for kind in (
+        errors.InvalidRequest,
+        errors.NotFound,
+        errors.AlreadyExists,
+        errors.NotPermitted,
+        errors.NotPossible,
+        errors.TooLarge,
+    )
+}
+
+
+def error_of(error: aio.AioRpcError, what: str) -> errors.StockadeError:
+    """The client's error for a gRPC status.
+
+    `what` finishes the sentence "the daemon did not answer when asked to …".
+    """
+    status = error.code()
+    details = error.details() or ""
+    code = _code(error)
+    if status in AWAY:
+        return errors.NoAnswer(
+            f"the daemon is gone, asked to {what} ({details or status.name.lower()}); start it again and repeat with "
+            "the same ids: what it recorded is still there"
+        )
+    if status is grpc.StatusCode.DEADLINE_EXCEEDED:
+        return errors.NoAnswer(
+            f"the daemon did not answer in time, asked to {what}; look at its log, then repeat with the same ids"
+        )
+    if status is grpc.StatusCode.UNIMPLEMENTED:
+        return errors.Incompatible(
+            f"the daemon does not know how to {what}; install the same version of stockade on both sides"
+        )
+    if status is grpc.StatusCode.UNAUTHENTICATED:
+        return errors.NotPermitted(details or f"the daemon wants a token to {what}; pass token=", code=code)
+    if code == "APPROVAL_DECIDED":
+        return errors.AskAlreadyDecided(details, code=code)
+    if code == "APPROVAL_MISMATCH":
+        return errors.AskChanged(details, code=code)
+    kind = _BY_STATUS.get(status.name)
+    if kind is not None:
+        return kind(details or f"the daemon refused to {what}", code=code)
+    return errors.DaemonError(
+        f"the daemon failed when asked to {what}: {status.name}: {details}; this is a fault of the daemon, its log "
+        "says more"
+    )
+
+
+def _code(error: aio.AioRpcError) -> str:
+    for key, value in error.trailing_metadata() or ():
+        if key == CODE_METADATA:
+            return value.decode("ascii", "replace") if isinstance(value, bytes) else value
+    return ""
+
+
+def result_of(call_id: str, tool: str, message: types_pb2.Result, value_text: bytes) -> CallResult:
+    """The frozen result. `value_text` is the value's JSON text, wherever it came from; empty: no value."""
+    failure: Failure | None = None
+    if not message.ok:
+        failure = Failure(
+            code=message.error.code,
+            message=message.error.message,
+            domain=message.error.domain,
+            retry=message.error.retry,
+        )
+    value: Json = json.loads(value_text) if value_text else None
+    return CallResult(
+        call_id=call_id,
+        tool=tool,
+        ok=message.ok,
+        value=value,
+        content=tuple(block.text for block in message.content if block.WhichOneof("block") == "text"),
+        error=failure,
+        usage=Usage(message.usage.wall_s, message.usage.cpu_s, message.usage.max_rss_bytes),
+        layers=tuple(layer_of(layer) for layer in message.layers),
+        profile_digest=message.profile_digest,
+    )
+
+
+def layer_of(message: types_pb2.Layer) -> Layer:
+    return Layer(message.name, message.held, message.reason)
+
+
+def event_of(message: events_pb2.Event) -> Event:
+    body: Json = json.loads(message.body) if message.body else {}
+    return Event(
+        session_id=message.session_id,
+        seq=message.seq,
+        type=message.type,
+        call_id=message.call_id,
+        time_ms=message.time_ms,
+        body=body if isinstance(body, dict) else {"body": body},
+    )
+
+
+def session_of(message: sessions_pb2.Session) -> SessionInfo:
+    return SessionInfo(
+        session_id=message.session_id,
+        workspace=message.workspace,
+        profile=message.profile_name,
+        profile_digest=message.profile_digest,
+        approval_policy=message.approval_policy,
+        state=message.state,
+        opened_ms=message.opened_ms,
+        last_seq=message.last_seq,
+    )
+
+
+def info_of(message: daemon_pb2.GetInfoResponse) -> DaemonInfo:
+    return DaemonInfo(
+        version=message.version,
+        protocol=message.protocol,
+        features=tuple(message.features),
+        layers=tuple(layer_of(layer) for layer in message.layers),
+        uid=message.uid,
+        kernel=message.kernel,
+        machine=message.machine,
+        profiles=tuple(message.profiles),
+        private=message.private,
+    )
+
+
+def card_of(message: approvals_pb2.Ask) -> dict[str, Json]:
+    """The card as data. One that cannot be read is shown as it came, so that nobody says yes to nothing."""
+    try:
+        card: Json = json.loads(message.card)
+    except ValueError:
+        card = None
+    if isinstance(card, dict):
+        return card
+    return {
+        "title": f"{message.tool}: a card that cannot be read",
+        "text": message.card.decode("utf-8", "replace"),
+    }
+
+
+def tool_of(name: str, description: str, schema: bytes, access: str, kind: str, timeout_s: float) -> Tool:
+    parsed: Json = json.loads(schema) if schema else {}
+    return Tool(name, description, parsed if isinstance(parsed, dict) else {}, access, kind, timeout_s)
