@@ -1,0 +1,108 @@
+"""What a command did: the difference that an overlay's upper directory holds (overlayfs, "Upper and Lower").
+
+Read only when the worker's pid namespace is gone: before that a process could still change what has been looked at.
+"""
+
+import os
+import stat
+from dataclasses import dataclass
+from typing import Literal
+
+Change = Literal["created", "changed", "deleted", "replaced", "renamed", "metadata"]
+
+_MOST = 10_000  # entries listed; a count says how many there are
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """One changed name, relative to the workspace. Names that are not UTF-8 are shown with surrogate escapes undone."""
+
+    path: str
+    change: Change
+    kind: Literal["file", "directory", "symlink", "fifo", "socket", "device"]
+    size: int  # bytes, of a file
+    source: str = ""  # where a renamed directory came from
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    effects: tuple[Effect, ...]
+    total: int  # may be larger than len(effects)
+
+
+def difference(upper: str, lower: str) -> Difference:
+    """Lists what `upper` changes of `lower`, by path order. Directories that merely contain changes are left out."""
+    found: list[Effect] = []
+    total = 0
+    pending = [""]
+    while pending:
+        below = pending.pop()
+        with os.scandir(os.path.join(upper, below)) as entries:
+            names = sorted(entry.name for entry in entries)
+        descend = []
+        for name in names:
+            path = os.path.join(below, name)
+            effect, deeper = _effect(upper, lower, path)
+            if deeper:
+                descend.append(path)
+            if effect is not None:
+                total += 1
+                if len(found) < _MOST:
+                    found.append(effect)
+        pending.extend(reversed(descend))
+    return Difference(tuple(sorted(found, key=lambda each: each.path)), total)
+
+
+def _effect(upper: str, lower: str, path: str) -> tuple[Effect | None, bool]:
+    """The effect at `path`, and whether there is more below it."""
+    above = os.lstat(os.path.join(upper, path))
+    try:
+        below: os.stat_result | None = os.lstat(os.path.join(lower, path))
+    except (FileNotFoundError, NotADirectoryError):
+        below = None
+    shown = os.fsencode(path).decode("utf-8", "backslashreplace")
+    if stat.S_ISCHR(above.st_mode) and above.st_rdev == 0:  # a whiteout
+        if below is None:
+            return None, False
+        return Effect(shown, "deleted", _kind(below.st_mode), below.st_size), False
+    kind = _kind(above.st_mode)
+    size = above.st_size if kind == "file" else 0
+    if kind != "directory":
+        change: Change = "created" if below is None else "changed" if _kind(below.st_mode) == kind else "replaced"
+        return Effect(shown, change, kind, size), False
+    place = os.path.join(upper, path)
+    source = _mark(place, "redirect")
+    if source is not None:
+        return Effect(shown, "renamed", kind, 0, source.decode("utf-8", "backslashreplace")), True
+    if below is None:
+        return Effect(shown, "created", kind, 0), True
+    if not stat.S_ISDIR(below.st_mode) or _mark(place, "opaque") in (b"y", b"Y"):
+        return Effect(shown, "replaced", kind, 0), True
+    if stat.S_IMODE(above.st_mode) != stat.S_IMODE(below.st_mode):
+        return Effect(shown, "metadata", kind, 0), True
+    return None, True
+
+
+def _mark(path: str, name: str) -> bytes | None:
+    """An overlay mark: `trusted.` where root made the overlay, `user.` in a user namespace. Bodies cannot set either:
+    the overlay escapes what they write under these names."""
+    for prefix in ("trusted.overlay.", "user.overlay."):
+        try:
+            return os.getxattr(path, prefix + name, follow_symlinks=False)
+        except OSError:
+            continue
+    return None
+
+
+def _kind(mode: int) -> Literal["file", "directory", "symlink", "fifo", "socket", "device"]:
+    if stat.S_ISREG(mode):
+        return "file"
+    if stat.S_ISDIR(mode):
+        return "directory"
+    if stat.S_ISLNK(mode):
+        return "symlink"
+    if stat.S_ISFIFO(mode):
+        return "fifo"
+    if stat.S_ISSOCK(mode):
+        return "socket"
+    return "device"

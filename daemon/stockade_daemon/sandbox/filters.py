@@ -1,0 +1,120 @@
+"""Compiling system-call filters with libseccomp: two programs, because one cannot say both things.
+
+The first is an allow list by number. The second allows everything and refuses by argument: libseccomp drops an argument
+rule for a call that is allowed without condition, and cannot express "masked value differs" in an allow list. The
+kernel takes the strictest answer of the two.
+"""
+
+import errno
+import functools
+import os
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import IO
+
+import pyseccomp
+
+from stockade_daemon.sandbox.syscalls import ABSENT, FAMILIES, GROUPS, REFUSED
+
+_CLONE_NAMESPACES = 0x7E020000 | 0x80  # every CLONE_NEW* of clone(2), and CLONE_NEWTIME
+_MODE_OF = {  # call: index of its mode argument
+    "chmod": 1, "fchmod": 1, "fchmodat": 2, "mkdir": 1, "mkdirat": 2, "mknod": 1, "mknodat": 2, "creat": 1,
+}  # fmt: skip
+_OPENING = {"open": (1, 2), "openat": (2, 3)}  # call: indices of its flags and of its mode
+_CREATING = (0o100, 0o20000000)  # O_CREAT, __O_TMPFILE: without one of them the mode is whatever lay in the register
+_TERMINAL = (0x5412, 0x541C, 0x5423)  # TIOCSTI, TIOCLINUX, TIOCSETD: typing into somebody's terminal
+_S_IFMT = 0o170000
+_S_IFCHR = 0o020000
+_S_IFBLK = 0o060000
+_LAST_FAMILY = 64  # above AF_MAX
+_NEW_LISTENER = 1 << 3  # SECCOMP_FILTER_FLAG_NEW_LISTENER
+_UNAME_QUERY = 0xFFFFFFFF  # personality(2): ask, do not set
+
+
+@dataclass(frozen=True, slots=True)
+class Programs:
+    """Two arrays of struct sock_filter, to be loaded in this order."""
+
+    allow: bytes
+    arguments: bytes
+
+
+@functools.lru_cache(maxsize=64)
+def compiled(groups: tuple[str, ...]) -> Programs:
+    """The filters of a set of groups of syscalls.GROUPS. Raises OSError where libseccomp refuses a rule."""
+    return Programs(_allow(groups), _arguments(groups))
+
+
+def _allow(groups: tuple[str, ...]) -> bytes:
+    rules = _filter(pyseccomp.ERRNO(errno.ENOSYS))
+    allowed = {name for group in groups for name in GROUPS[group]}
+    for name in sorted(allowed - set(ABSENT)):
+        _add(rules, pyseccomp.ALLOW, name)
+    for name in sorted(set(REFUSED) - allowed):
+        _add(rules, pyseccomp.ERRNO(errno.EPERM), name)
+    # A process may ask for its personality and set the plain one; others relax protections.
+    for value in (0, _UNAME_QUERY):
+        _add(rules, pyseccomp.ALLOW, "personality", pyseccomp.Arg(0, pyseccomp.EQ, value))
+    return _exported(rules)
+
+
+def _arguments(groups: tuple[str, ...]) -> bytes:
+    rules = _filter(pyseccomp.ALLOW)
+    refuse = pyseccomp.ERRNO(errno.EPERM)
+    for flag in (1 << bit for bit in range(32) if _CLONE_NAMESPACES >> bit & 1):
+        _add(rules, refuse, "clone", pyseccomp.Arg(0, pyseccomp.MASKED_EQ, flag, flag))
+    for bit in (0o4000, 0o2000):  # S_ISUID, S_ISGID
+        for name, index in _MODE_OF.items():
+            _add(rules, refuse, name, pyseccomp.Arg(index, pyseccomp.MASKED_EQ, bit, bit))
+        for name, (flags, mode) in _OPENING.items():
+            for flag in _CREATING:
+                creating = pyseccomp.Arg(flags, pyseccomp.MASKED_EQ, flag, flag)
+                _add(rules, refuse, name, creating, pyseccomp.Arg(mode, pyseccomp.MASKED_EQ, bit, bit))
+    for name, index in (("mknod", 1), ("mknodat", 2)):
+        for kind in (_S_IFCHR, _S_IFBLK):
+            _add(rules, refuse, name, pyseccomp.Arg(index, pyseccomp.MASKED_EQ, _S_IFMT, kind))
+    for request in _TERMINAL:
+        # The kernel looks at the low 32 bits only, so the rule must as well.
+        _add(rules, refuse, "ioctl", pyseccomp.Arg(1, pyseccomp.MASKED_EQ, 0xFFFFFFFF, request))
+    _add(rules, refuse, "seccomp", pyseccomp.Arg(1, pyseccomp.MASKED_EQ, _NEW_LISTENER, _NEW_LISTENER))
+    families = {family for group in groups for family in FAMILIES.get(group, ())}
+    unsupported = pyseccomp.ERRNO(errno.EAFNOSUPPORT)
+    for family in range(_LAST_FAMILY):
+        if family not in families:
+            _add(rules, unsupported, "socket", pyseccomp.Arg(0, pyseccomp.MASKED_EQ, 0xFFFFFFFF, family))
+        if family != 1:  # socketpair(2) is for Unix sockets
+            _add(rules, unsupported, "socketpair", pyseccomp.Arg(0, pyseccomp.MASKED_EQ, 0xFFFFFFFF, family))
+    for name in ("socket", "socketpair"):
+        _add(rules, unsupported, name, pyseccomp.Arg(0, pyseccomp.GE, _LAST_FAMILY))
+    # Raw sockets see other traffic of the namespace and need no honest program.
+    _add(rules, refuse, "socket", pyseccomp.Arg(1, pyseccomp.MASKED_EQ, 0xF, 3))
+    return _exported(rules)
+
+
+def _filter(default: int) -> pyseccomp.SyscallFilter:
+    rules = pyseccomp.SyscallFilter(default)
+    # Foreign architectures (i386 by int 0x80, x32 numbers): no honest program comes that way, and a retry must not be.
+    rules.set_attr(pyseccomp.Attr.ACT_BADARCH, pyseccomp.KILL_PROCESS)
+    try:
+        rules.set_attr(pyseccomp.Attr.CTL_OPTIMIZE, 2)  # a binary tree: half the loading time
+    except (OSError, ValueError, AttributeError):
+        pass  # libseccomp before 2.5: correct, only slower
+    return rules
+
+
+def _add(rules: pyseccomp.SyscallFilter, action: int, name: str, *arguments: pyseccomp.Arg) -> None:
+    try:
+        number = pyseccomp.resolve_syscall(pyseccomp.system_arch(), name)
+    except (OSError, ValueError):
+        return
+    if number < 0:
+        return  # not on this machine, or newer than this libseccomp: the default action answers
+    rules.add_rule(action, number, *arguments)
+
+
+def _exported(rules: pyseccomp.SyscallFilter) -> bytes:
+    exporter: Callable[[IO[bytes]], None] = rules.export_bpf
+    with tempfile.TemporaryFile() as out:
+        exporter(out)
+        return os.pread(out.fileno(), 1 << 20, 0)

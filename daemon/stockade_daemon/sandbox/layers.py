@@ -1,0 +1,56 @@
+"""Which layers a worker really has: what was asked for, compared with what the kernel says."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from stockade_daemon.values import Layer
+
+_NONE = "0000000000000000"
+_CAPABILITY_SETS = ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")
+_NAMESPACES: Final = {
+    "user": "user", "mount": "mnt", "pid": "pid", "net": "net", "ipc": "ipc", "uts": "uts", "cgroup_ns": "cgroup",
+}  # fmt: skip
+
+
+def held(facts: Mapping[str, Any], ours: Mapping[str, int], *, own_uid: bool, overlay: bool) -> tuple[Layer, ...]:
+    """The layers of a sealed worker. `ours`: inode numbers of the daemon's own namespaces, which none may equal."""
+    namespaces = facts.get("namespaces", {})
+    layers = [
+        Layer(name, namespaces.get(kind) not in (None, ours[kind]), "" if namespaces.get(kind) else "not reported")
+        for name, kind in _NAMESPACES.items()
+    ]
+    # These have no number of their own: a worker that could not do them never reports itself as sealed.
+    layers += [Layer("root", True), Layer("proc", True), Layer("rlimits", True)]
+    layers.append(
+        Layer(
+            "uid", own_uid, "" if own_uid else "the daemon is not root, so workers keep its host uid; nothing else does"
+        )
+    )
+    groups = str(facts.get("Groups", "?")).split()
+    layers.append(
+        Layer(
+            "groups",
+            not groups,
+            "" if not groups else f"supplementary groups stay: {len(groups)}; only root can drop them",
+        )
+    )
+    bare = all(facts.get(name) == _NONE for name in _CAPABILITY_SETS)
+    layers.append(Layer("capabilities", bare, "" if bare else "a capability set is not empty"))
+    for name, line, wanted in (("no_new_privs", "NoNewPrivs", "1"), ("seccomp", "Seccomp", "2")):
+        layers.append(Layer(name, facts.get(line) == wanted, "" if facts.get(line) == wanted else "not in force"))
+    if overlay:
+        layers.append(Layer("overlay", True))
+    return tuple(layers)
+
+
+def missing(layers: tuple[Layer, ...], required: tuple[str, ...]) -> list[Layer]:
+    """The required layers that are not held. `overlay` counts only for workers that have the workspace that way."""
+    by_name = {layer.name: layer for layer in layers}
+    lacking = []
+    for name in required:
+        layer = by_name.get(name)
+        if layer is None and name == "overlay":
+            continue
+        if layer is None or not layer.held:
+            lacking.append(layer or Layer(name, False, "unknown to this version"))
+    return lacking

@@ -1,0 +1,38 @@
+"""Where the code that runs inside lies, and the interpreter that runs it."""
+
+import functools
+import importlib.util
+import os
+import sys
+from pathlib import Path
+
+
+@functools.cache
+def executable() -> str:
+    """The interpreter beneath the daemon's virtual environment, links resolved."""
+    return os.path.realpath(getattr(sys, "_base_executable", sys.executable))
+
+
+@functools.cache
+def trees() -> tuple[str, ...]:
+    """The directory trees that this interpreter needs: its prefixes."""
+    return tuple(sorted({os.path.realpath(sys.base_prefix), os.path.realpath(sys.base_exec_prefix)}))
+
+
+@functools.cache
+def source() -> Path:
+    """The directory of the package stockade_worker."""
+    return _package("stockade_worker")
+
+
+@functools.cache
+def packages() -> dict[str, str]:
+    """Packages to mount inside, by name: no others of the daemon's environment are there."""
+    return {name: str(_package(name)) for name in ("stockade_worker", "stockade_toolkit")}
+
+
+def _package(name: str) -> Path:
+    found = importlib.util.find_spec(name)
+    if found is None or not found.submodule_search_locations:
+        raise ModuleNotFoundError(f"the package {name} is missing; install stockade again")
+    return Path(found.submodule_search_locations[0]).resolve()

@@ -1,0 +1,81 @@
+"""A profile as a plan: what the mounter builds and what the zygote gives every worker, as plain data."""
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+from stockade_daemon.sandbox import filters, library
+from stockade_daemon.values import Profile
+
+INSIDE_UID = 1000
+HOSTNAME = "stockade"
+# Bodies of the built-in tools share a template; importing them is safe, because they are ours.
+MODULES = ("stockade_worker.tools.read", "stockade_worker.tools.edit")
+_PATH = "/usr/local/bin:/usr/bin:/bin"
+_FILES = {
+    "/etc/passwd": "root:x:0:0:root:/:/usr/sbin/nologin\n"
+    f"agent:x:{INSIDE_UID}:{INSIDE_UID}:agent:/tmp:/bin/sh\n"
+    "nobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n",
+    "/etc/group": f"root:x:0:\nagent:x:{INSIDE_UID}:\nnogroup:x:65534:\n",
+    "/etc/hostname": f"{HOSTNAME}\n",
+    "/etc/hosts": f"127.0.0.1 localhost {HOSTNAME}\n::1 localhost\n",
+    "/etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
+    "/etc/resolv.conf": "",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """`root` for the mounter, `start` and `blob` for the zygote (stockade_worker.plan.WorkerPlan)."""
+
+    root: dict[str, Any]
+    start: dict[str, Any]
+    blob: bytes
+
+
+def plan(profile: Profile, *, workspace: str | None, host_uid: int | None) -> Plan:
+    """The plan of a profile for one workspace. Raises OSError where a filter cannot be compiled."""
+    programs = filters.compiled(profile.syscalls)
+    limits = profile.limits
+    return Plan(
+        root={
+            "system": list(profile.system),
+            "trees": [each for each in library.trees() if not _below(each, profile.system)],
+            "library": library.packages(),
+            "files": _FILES,
+            "workspace": workspace,
+            "interpreter": library.executable(),
+            "host_uid": host_uid,
+        },
+        start={
+            "type": "start",
+            "hostname": HOSTNAME,
+            "modules": list(MODULES),
+            "environment": environment(profile),
+            "loopback": profile.network == "loopback",
+            "workspace": workspace,
+            "limits": {
+                "tmp_kb": limits.tmp_mb * 1024,
+                "tmp_inodes": limits.tmp_inodes,
+                "cpu_s": limits.cpu_s,
+                "processes": limits.processes,
+                "open_files": limits.open_files,
+                "file_bytes": limits.file_mb * 1024 * 1024,
+            },
+            "allow_bytes": len(programs.allow),
+        },
+        blob=programs.allow + programs.arguments,
+    )
+
+
+def environment(profile: Profile) -> dict[str, str]:
+    """A body's environment, from nothing: what the profile sets and passes, and where programs and HOME are."""
+    # The interpreter's directory comes first, so that python3 inside is the one that is sure to be there.
+    own = {"PATH": f"{os.path.dirname(library.executable())}:{_PATH}", "HOME": "/tmp", "TMPDIR": "/tmp"}
+    own |= {"USER": "agent", "LOGNAME": "agent"}
+    passed = {name: os.environ[name] for name in profile.environment_pass if name in os.environ}
+    return {**own, **passed, **profile.environment}
+
+
+def _below(path: str, roots: tuple[str, ...]) -> bool:
+    return any(path == root or path.startswith(f"{root}/") for root in roots)

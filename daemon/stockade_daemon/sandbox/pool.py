@@ -1,0 +1,119 @@
+"""The pool: rooms by session, workers prepared ahead of need, an end for all of them."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from stockade_daemon.errors import SandboxFailure
+from stockade_daemon.sandbox import uids
+from stockade_daemon.sandbox.mounter import Mounter, mode_for
+from stockade_daemon.sandbox.room import Place, Room
+from stockade_daemon.sandbox.scratch import ScratchRoom
+from stockade_daemon.sandbox.worker import Worker
+from stockade_daemon.values import Access, Layer, Profile
+
+_log = logging.getLogger(__name__)
+_IDLE_S = 60.0  # a template that long without a call is ended: it is about as much memory as a worker
+
+
+class Pool:
+    """Gives workers to calls. Everything in it runs on one event loop."""
+
+    def __init__(self, mounter: Mounter, scratch: ScratchRoom, allotment: uids.UidAllotment, tasks: asyncio.TaskGroup):
+        self._mounter = mounter
+        self._scratch = scratch
+        self._uids = allotment
+        self._tasks = tasks
+        self._rooms: dict[str, Room] = {}
+        self._number = 0
+        self._closing = False
+
+    @classmethod
+    @asynccontextmanager
+    async def start(cls, state: Path) -> AsyncIterator["Pool"]:
+        """A pool whose private directories lie in `state`. At the end no worker, template or mounter is left."""
+        places = {name: state / name for name in ("mounts", "scratch")}
+        for place in places.values():
+            place.mkdir(mode=0o700, exist_ok=True)
+        scratch = ScratchRoom(places["scratch"])
+        await asyncio.to_thread(scratch.clean)
+        host_uids = uids.available()
+        async with (
+            Mounter.start(places["mounts"], mode=mode_for(host_uids)) as mounter,
+            asyncio.TaskGroup() as tasks,
+        ):
+            pool = cls(mounter, scratch, uids.UidAllotment(host_uids), tasks)
+            sweeper = tasks.create_task(pool._retire_idle())
+            try:
+                yield pool
+            finally:
+                pool._closing = True
+                sweeper.cancel()
+                for session_id in list(pool._rooms):
+                    await pool.close_room(session_id)
+
+    def open_room(self, session_id: str, profile: Profile, place: Place | None) -> None:
+        """Makes room for a session. Nothing is started before its first call."""
+        if session_id not in self._rooms:
+            self._number += 1
+            self._rooms[session_id] = Room(
+                self._number, profile, place, mounter=self._mounter, scratch=self._scratch, uids=self._uids
+            )
+
+    async def close_room(self, session_id: str) -> None:
+        room = self._rooms.pop(session_id, None)
+        if room is not None:
+            await room.retire()
+
+    @asynccontextmanager
+    async def worker(self, session_id: str, access: Access) -> AsyncIterator[Worker]:
+        """A worker for one call. Afterwards it is ended in the background and another is prepared in its place.
+
+        Raises SandboxFailure. A caller that needs what the worker wrote waits for `worker.gone()` itself.
+        """
+        room = self._rooms.get(session_id)
+        if room is None or self._closing:
+            raise SandboxFailure("SANDBOX_FAILED", "the session is closing; nothing was run")
+        room.busy += 1
+        try:
+            worker = await room.take(access)
+            try:
+                yield worker
+            finally:
+                worker.kill()
+                # Not awaited: the caller has what it wants, and a reply must not wait for a process to die.
+                self._tasks.create_task(self._finish(session_id, room, worker, access))
+        finally:
+            room.busy -= 1
+
+    async def probe(self, profile: Profile) -> tuple[Layer, ...]:
+        """The layers that a worker of this profile really gets on this host, shown by making one.
+
+        Raises SandboxFailure with the reason where it gets none.
+        """
+        name = f"probe:{profile.digest}"
+        self.open_room(name, profile, None)
+        try:
+            async with self.worker(name, Access.NONE) as worker:
+                return worker.layers
+        finally:
+            await self.close_room(name)
+
+    async def _finish(self, session_id: str, room: Room, worker: Worker, access: Access) -> None:
+        try:
+            await worker.close()
+            if not self._closing and self._rooms.get(session_id) is room:
+                await room.prepare(access)
+        except Exception:
+            # The next call that needs a worker meets the fault itself, and says so in its result.
+            _log.exception("preparing the next worker failed")
+
+    async def _retire_idle(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(_IDLE_S / 4)
+            for room in list(self._rooms.values()):
+                if not room.busy and loop.time() - room.used > _IDLE_S:
+                    await room.retire()

@@ -1,0 +1,190 @@
+"""A room: one session's template, and the workers prepared from it."""
+
+import asyncio
+import errno
+import logging
+import os
+from collections import defaultdict
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+
+from stockade_daemon.errors import SandboxFailure
+from stockade_daemon.sandbox import layers as layer_rules
+from stockade_daemon.sandbox.channel import ChannelClosed
+from stockade_daemon.sandbox.mounter import Mounter
+from stockade_daemon.sandbox.plan import plan
+from stockade_daemon.sandbox.scratch import Scratch, ScratchRoom
+from stockade_daemon.sandbox.template import Template
+from stockade_daemon.sandbox.uids import UidAllotment
+from stockade_daemon.sandbox.worker import Ends, Worker
+from stockade_daemon.values import Access, Profile
+
+_log = logging.getLogger(__name__)
+# Where id-mapped mounts are not to be had: an old kernel, a file system that does not know them, a user namespace.
+_NO_IDMAP = {errno.EINVAL, errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A workspace directory and its identity."""
+
+    path: str
+    device: int
+    inode: int
+
+
+def namespaces_of_this_process() -> dict[str, int]:
+    return {
+        name: os.stat(f"/proc/self/ns/{name}").st_ino for name in ("user", "mnt", "pid", "net", "ipc", "uts", "cgroup")
+    }
+
+
+class Room:
+    """Makes workers for one session. Its template starts with the first worker and ends when it has been idle."""
+
+    def __init__(
+        self,
+        key: int,
+        profile: Profile,
+        place: Place | None,
+        *,
+        mounter: Mounter,
+        scratch: ScratchRoom,
+        uids: UidAllotment,
+    ) -> None:
+        self._key = key
+        self._profile = profile
+        self._place = place
+        self._mounter = mounter
+        self._scratch = scratch
+        self._uids = uids
+        self._uid: int | None = None
+        self._template: Template | None = None
+        self._stack = AsyncExitStack()
+        # One template for each room, however many calls want a worker at once.
+        self._starting = asyncio.Lock()
+        self._prepared: dict[Access, list[Worker]] = defaultdict(list)
+        self._mode = 0o755
+        self.used = asyncio.get_running_loop().time()
+        self.busy = 0
+
+    async def take(self, access: Access) -> Worker:
+        """A sealed worker that has had no job. Raises SandboxFailure."""
+        self.used = asyncio.get_running_loop().time()
+        while self._prepared[access]:
+            worker = self._prepared[access].pop()
+            if worker.alive():
+                return worker
+            await worker.close()
+        return await self._make(access)
+
+    async def prepare(self, access: Access) -> None:
+        """Has one worker ready for the next call."""
+        if not self._prepared[access]:
+            worker = await self._make(access)
+            self._prepared[access].append(worker)
+
+    async def _make(self, access: Access) -> Worker:
+        for attempt in (1, 2):
+            template = await self._started()
+            try:
+                return await self._spawn(template, access)
+            except ChannelClosed as error:
+                # Somebody ended the zygote; nothing of this call has run, so a new one may be tried.
+                _log.warning("the template of room %s is gone: %s", self._key, error)
+                await self.retire()
+                if attempt == 2:
+                    raise SandboxFailure(
+                        "SANDBOX_FAILED", "the template ended twice; look at the host's log"
+                    ) from error
+        raise AssertionError("the second attempt returns or raises")
+
+    async def _started(self) -> Template:
+        async with self._starting:
+            if self._template is None:
+                async with AsyncExitStack() as stack:
+                    self._uid = self._uids.take()
+                    stack.callback(self._uids.give_back, self._uid)
+                    if self._place is not None:
+                        await self._attach(self._place, stack)
+                    workspace = self._place.path if self._place is not None else None
+                    made = plan(self._profile, workspace=workspace, host_uid=self._uid)
+                    self._template = await stack.enter_async_context(Template.start(self._mounter, made))
+                    self._stack = stack.pop_all()
+            return self._template
+
+    async def _attach(self, place: Place, stack: AsyncExitStack) -> None:
+        """Has the mounter keep the workspace; its owner looks like the worker where the two differ on the host."""
+        found = await asyncio.to_thread(os.stat, place.path)
+        self._mode = found.st_mode
+        owner = None if self._uid is None else [found.st_uid, found.st_gid]
+        request = {"key": self._key, "path": place.path, "device": place.device, "inode": place.inode}
+        try:
+            await self._mounter.ask("workspace", **request, owner=owner, worker=self._uid)
+        except OSError as error:
+            if owner is None or error.errno not in _NO_IDMAP:
+                raise SandboxFailure(
+                    "SANDBOX_FAILED", f"the workspace cannot be mounted for workers: {error}"
+                ) from error
+            _log.warning("%s cannot be id-mapped (%s): workers see its files as somebody else's", place.path, error)
+            await self._mounter.ask("workspace", **request, owner=None, worker=None)
+        stack.push_async_callback(self._forget)
+
+    async def _forget(self) -> None:
+        await self._mounter.ask("forget", key=self._key)
+
+    async def _spawn(self, template: Template, access: Access) -> Worker:
+        scratch: Scratch | None = None
+        mount: int | None = None
+        ends = Ends()
+        try:
+            if access is Access.OVERLAY and self._place is not None:
+                scratch = self._scratch.make(mode=self._mode, uid=self._uid)
+                mount = await self._mounter.make("overlay", key=self._key, scratch=str(scratch.path))
+            elif access is Access.READ and self._place is not None:
+                mount = await self._mounter.make("view", key=self._key)
+            if self._uid is not None:
+                ends.give_to(self._uid)
+            given = (*ends.inner(), *(() if mount is None else (mount,)))
+            pidfd = await template.spawn(given, workspace=mount is not None)
+        except BaseException as error:
+            ends.close_inner()
+            ends.close_outer()
+            if scratch is not None:
+                await scratch.remove()
+            if isinstance(error, OSError):
+                raise SandboxFailure("SANDBOX_FAILED", f"a worker's workspace cannot be mounted: {error}") from error
+            raise
+        finally:
+            if mount is not None:
+                os.close(mount)
+        ends.close_inner()
+        worker = Worker(ends, pidfd, scratch=scratch)
+        try:
+            facts = await worker.ready()
+            worker.layers = layer_rules.held(
+                facts, namespaces_of_this_process(), own_uid=self._uid is not None, overlay=scratch is not None
+            )
+            lacking = layer_rules.missing(worker.layers, self._profile.required_layers)
+            if lacking:
+                reasons = "; ".join(f"{layer.name} ({layer.reason or 'not held'})" for layer in lacking)
+                raise SandboxFailure(
+                    "SANDBOX_UNAVAILABLE",
+                    f"profile {self._profile.name} requires layers that this host does not give: {reasons}. "
+                    "Use a profile that does not require them, or change the host",
+                )
+        except BaseException:
+            await worker.close()
+            raise
+        return worker
+
+    async def retire(self) -> None:
+        """Ends the prepared workers and the template; the next call starts them again. Safe to repeat."""
+        async with self._starting:
+            workers = [worker for kind in self._prepared.values() for worker in kind]
+            self._prepared.clear()
+            for worker in workers:
+                await worker.close()
+            self._template = None
+            stack, self._stack = self._stack, AsyncExitStack()
+            await stack.aclose()

@@ -1,0 +1,91 @@
+"""A template: the process that one session's workers are cloned from."""
+
+import asyncio
+import os
+import signal
+import socket
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+
+from stockade_daemon.errors import SandboxFailure
+from stockade_daemon.sandbox.channel import ChannelClosed, FrameChannel
+from stockade_daemon.sandbox.mounter import Mounter, unavailable
+from stockade_daemon.sandbox.plan import Plan
+from stockade_worker.frames import BrokenFrame, Frame
+
+
+class Template:
+    """A running zygote; `spawn` clones a worker."""
+
+    def __init__(self, channel: FrameChannel) -> None:
+        self._channel = channel
+        self._number = 0
+        # Keeps a request and its answer together.
+        self._spawning = asyncio.Lock()
+
+    @classmethod
+    @asynccontextmanager
+    async def start(cls, mounter: Mounter, plan: Plan) -> AsyncIterator["Template"]:
+        """Starts a zygote by `plan`; at the end its whole pid namespace is gone.
+
+        Raises SandboxFailure with the failing step and its reason.
+        """
+        async with AsyncExitStack() as stack:
+            ours, theirs = socket.socketpair()
+            channel = stack.enter_context(FrameChannel(ours, with_descriptors=True))
+            with theirs:
+                try:
+                    frame = await mounter.ask("template", (theirs.fileno(),), plan=plan.root)
+                except OSError as error:
+                    raise unavailable({"step": "clone", "message": str(error)}) from error
+            pidfd = frame.descriptors[0]
+            stack.push_async_callback(_end, channel, pidfd)
+            try:
+                # The zygote may have failed before it could read this; then its last words are what counts.
+                await channel.send(plan.start, plan.blob)
+            except ChannelClosed:
+                pass
+            try:
+                answer = await channel.receive()
+            except (ChannelClosed, BrokenFrame) as error:
+                raise SandboxFailure("SANDBOX_FAILED", f"the template ended while it started: {error}") from error
+            if answer.type != "ready":
+                raise unavailable(answer.header)
+            yield cls(channel)
+
+    async def spawn(self, ends: tuple[int, ...], *, workspace: bool) -> int:
+        """Clones a worker with these descriptors (control, requests, stdout, stderr, then the workspace's mount).
+
+        Returns its pidfd, which the caller closes. Raises ChannelClosed when the zygote is gone, SandboxFailure when it
+        cannot clone.
+        """
+        async with self._spawning:
+            self._number += 1
+            await self._channel.send({"type": "spawn", "id": self._number, "workspace": workspace}, descriptors=ends)
+            while True:
+                frame: Frame = await self._channel.receive()
+                if frame.header.get("id") == self._number:
+                    break
+                for descriptor in frame.descriptors:  # the answer to a request that was given up
+                    os.close(descriptor)
+        if frame.type != "spawned":
+            raise SandboxFailure("SANDBOX_UNAVAILABLE", f"a worker cannot be cloned: {frame.header.get('message')}")
+        return frame.descriptors[0]
+
+
+async def _end(channel: FrameChannel, pidfd: int) -> None:
+    """Ends a zygote: closing its channel asks, SIGKILL insists. Waits until its pid namespace is gone."""
+    loop = asyncio.get_running_loop()
+    gone = asyncio.Event()
+    loop.add_reader(pidfd, gone.set)
+    try:
+        channel.close()
+        try:
+            async with asyncio.timeout(2):
+                await gone.wait()
+        except TimeoutError:
+            signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+            await gone.wait()
+    finally:
+        loop.remove_reader(pidfd)
+        os.close(pidfd)

@@ -1,0 +1,164 @@
+"""One worker: one call's process tree, from the daemon's side."""
+
+import asyncio
+import os
+import select
+import signal
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from stockade_daemon.errors import InfrastructureFailure, SandboxFailure, ToolFailure
+from stockade_daemon.sandbox.channel import ChannelClosed, FrameChannel
+from stockade_daemon.sandbox.scratch import Scratch
+from stockade_daemon.values import Layer
+from stockade_worker.frames import BrokenFrame, Frame
+
+# A body's frame: a header of this many bytes, a blob of this many. An edit's replacement is bounded by the arguments.
+_MAX_HEADER = 1 << 20
+_MAX_BLOB = 16 << 20
+_MAX_FACTS = 16384
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """How the body's first process ended; from init, which no body can speak for."""
+
+    exit_code: int | None
+    signal: int | None
+    cpu_s: float
+    max_rss_bytes: int
+
+
+@dataclass(slots=True)
+class Ends:
+    """Both sides of a worker's descriptors before it exists; whoever makes them closes what is left."""
+
+    control: tuple[socket.socket, socket.socket] = field(default_factory=socket.socketpair)
+    requests: tuple[socket.socket, socket.socket] = field(default_factory=socket.socketpair)
+    stdout: tuple[int, int] = field(default_factory=lambda: os.pipe2(os.O_CLOEXEC))
+    stderr: tuple[int, int] = field(default_factory=lambda: os.pipe2(os.O_CLOEXEC))
+
+    def inner(self) -> tuple[int, ...]:
+        return self.control[1].fileno(), self.requests[1].fileno(), self.stdout[1], self.stderr[1]
+
+    def give_to(self, uid: int) -> None:
+        """Lets a worker of another host uid open its own output by name (/dev/stderr)."""
+        for _, end in (self.stdout, self.stderr):
+            os.fchown(end, uid, uid)
+
+    def close_inner(self) -> None:
+        self.control[1].close()
+        self.requests[1].close()
+        os.close(self.stdout[1])
+        os.close(self.stderr[1])
+
+    def close_outer(self) -> None:
+        self.control[0].close()
+        self.requests[0].close()
+        os.close(self.stdout[0])
+        os.close(self.stderr[0])
+
+
+class Worker:
+    """A sealed sandbox that waits for its one job. `close` ends it, whatever it is doing."""
+
+    def __init__(self, ends: Ends, pidfd: int, *, scratch: Scratch | None) -> None:
+        self.layers: tuple[Layer, ...] = ()  # known once it is ready
+        self.scratch = scratch
+        self.stdout = ends.stdout[0]
+        self.stderr = ends.stderr[0]
+        self.requests = FrameChannel(ends.requests[0], max_header=_MAX_HEADER, max_blob=_MAX_BLOB)
+        self._control = FrameChannel(ends.control[0], max_header=_MAX_FACTS)
+        self._pidfd = pidfd
+        self._loop = asyncio.get_running_loop()
+        self._gone = asyncio.Event()
+        self._closed = False
+        self._loop.add_reader(pidfd, self._ended)
+
+    async def ready(self) -> Mapping[str, Any]:
+        """Waits until the sandbox is sealed; returns what the kernel says of it.
+
+        Raises SandboxFailure that names the step that failed.
+        """
+        try:
+            frame = await self._control.receive()
+        except (ChannelClosed, BrokenFrame) as error:
+            raise SandboxFailure("SANDBOX_FAILED", f"a worker ended before its sandbox was sealed: {error}") from error
+        if frame.type != "ready":
+            step = frame.header.get("step")
+            raise SandboxFailure(
+                "SANDBOX_UNAVAILABLE", f"a worker cannot enter its sandbox at {step}: {frame.header.get('message')}"
+            )
+        facts = frame.header["facts"]
+        if not isinstance(facts, dict):
+            raise SandboxFailure("SANDBOX_FAILED", "a worker reported no facts")
+        return facts
+
+    async def exited(self) -> Exit:
+        """Waits for the end of the body's first process.
+
+        Raises InfrastructureFailure when the worker was ended from outside, so that nothing reported its end.
+        """
+        try:
+            frame = await self._control.receive()
+            return _exit(frame)
+        except (ChannelClosed, BrokenFrame) as error:
+            raise InfrastructureFailure(
+                "TOOL_OUTCOME_UNKNOWN",
+                "the worker was ended from outside (killed, or the host ran out of memory); effects: none (proven). "
+                "Look at the host's log, then repeat the call",
+            ) from error
+
+    async def gone(self) -> None:
+        """Waits until every process of the worker is gone: its pid namespace has ended (pidfd_open(2))."""
+        await self._gone.wait()
+
+    def alive(self) -> bool:
+        return not select.select([self._pidfd], [], [], 0)[0] if not self._closed else False
+
+    def kill(self) -> None:
+        """Kills pid 1 of the worker's pid namespace; the kernel kills all the rest before pid 1 is reaped."""
+        if not self._closed:
+            try:
+                signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+            except ProcessLookupError:
+                self._ended()
+
+    def _ended(self) -> None:
+        self._loop.remove_reader(self._pidfd)
+        self._gone.set()
+
+    async def close(self) -> None:
+        """Ends the worker, waits until its whole tree is gone, and closes everything of it. Safe to repeat."""
+        if self._closed:
+            return
+        self.kill()
+        await self._gone.wait()
+        self._closed = True
+        self._loop.remove_reader(self._pidfd)
+        os.close(self._pidfd)
+        self.requests.close()
+        self._control.close()
+        os.close(self.stdout)
+        os.close(self.stderr)
+        if self.scratch is not None:
+            await self.scratch.remove()
+
+
+def _exit(frame: Frame) -> Exit:
+    """Checks what init says: it is ours, but it lives among what we do not trust."""
+    header = frame.header
+    code, number = header.get("exit_code"), header.get("signal")
+    cpu_s, max_rss_kb = header.get("cpu_s"), header.get("max_rss_kb")
+    if (
+        frame.type != "exited"
+        or not (code is None or (type(code) is int and 0 <= code <= 255))
+        or not (number is None or (type(number) is int and 0 < number <= 64))
+        or (code is None) == (number is None)
+        or not (isinstance(cpu_s, int | float) and cpu_s >= 0)
+        or not (type(max_rss_kb) is int and max_rss_kb >= 0)
+    ):
+        raise ToolFailure("INVALID_TOOL_OUTPUT", "the worker's init sent something that is no report of an exit")
+    return Exit(code, number, float(cpu_s), max_rss_kb * 1024)

@@ -1,0 +1,97 @@
+"""The body's process: waits for its one job, then is the command or the function.
+
+A command replaces this process; descriptors other than 0-2 are close-on-exec. A function answers on the request
+channel, where it also asks the gate; its stdout is data like any other output.
+"""
+
+import errno
+import importlib
+import json
+import os
+import signal
+import socket
+import sys
+from typing import Any, NoReturn
+
+from stockade_toolkit import ToolError
+from stockade_worker.broker import Broker
+from stockade_worker.frames import Channel, Frame
+from stockade_worker.plan import WorkerPlan
+
+# One argument of execve(2) may have 128 KiB (MAX_ARG_STRLEN, 32 pages); a longer text goes through a file.
+_LONGEST_ARGUMENT = 128 * 1024 - 1
+_NOT_FOUND = 127  # what a shell answers, and what `exec` promises
+_NOT_EXECUTABLE = 126
+
+
+def main(requests: int, plan: WorkerPlan) -> NoReturn:
+    channel = Channel(socket.socket(fileno=requests))
+    frame = channel.receive()
+    if frame is None:
+        os._exit(0)
+    if frame.type == "command":
+        _become(channel, frame, plan)
+    _answer(channel, frame)
+
+
+def _become(channel: Channel, frame: Frame, plan: WorkerPlan) -> NoReturn:
+    """Executes the job's argument vector. Blob: arguments, each ended by NUL; the text is delivered unmodified."""
+    arguments = frame.blob.split(b"\0")[:-1]
+    directory = frame.header["directory"]
+    if directory:
+        try:
+            os.chdir(os.fsencode(directory))
+        except OSError as error:
+            codes = {
+                errno.ENOENT: "FS_NOT_FOUND",
+                errno.ENOTDIR: "FS_NOT_DIRECTORY",
+                errno.EACCES: "FS_PERMISSION_DENIED",
+            }
+            code = codes.get(error.errno or 0, "FS_IO_ERROR")
+            message = f"cannot start in {directory!r}: {error.strerror}; give a directory of the workspace as cwd"
+            channel.send({"type": "error", "code": code, "message": message})
+            os._exit(1)
+    if frame.header["shell"] and len(arguments[-1]) > _LONGEST_ARGUMENT:
+        arguments = [arguments[0], _as_file(arguments[-1])]
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_DFL)
+    try:
+        os.execvpe(arguments[0], arguments, plan.environment)
+    except OSError as error:
+        name = os.fsdecode(arguments[0])
+        os.write(2, os.fsencode(f"stockade: cannot run {name}: {error.strerror}\n"))
+        os._exit(_NOT_FOUND if error.errno in (errno.ENOENT, errno.ENOTDIR) else _NOT_EXECUTABLE)
+
+
+def _as_file(text: bytes) -> bytes:
+    path = b"/tmp/.command"
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        view = memoryview(text)
+        while view:
+            view = view[os.write(descriptor, view) :]
+    finally:
+        os.close(descriptor)
+    return path
+
+
+def _answer(channel: Channel, frame: Frame) -> NoReturn:
+    """Runs a function tool and sends its value, or its error."""
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    status = 0
+    try:
+        module = importlib.import_module(frame.header["module"])
+        arguments: dict[str, Any] = json.loads(frame.blob)
+        answer = module.run(arguments, Broker(channel))
+        text = json.dumps(answer.value, ensure_ascii=False, allow_nan=False).encode("utf-8")
+        channel.send({"type": "value", "text_bytes": len(answer.text.encode())}, answer.text.encode() + text)
+    except ToolError as error:
+        channel.send({"type": "error", "code": error.code, "message": str(error)})
+        status = 1
+    except BaseException as error:
+        message = f"the tool failed: {type(error).__name__}: {error}"
+        channel.send({"type": "error", "code": "TOOL_FAILED", "message": message[:4000]})
+        status = 1
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)

@@ -1,0 +1,62 @@
+"""Entering the sandbox: the whole order of privilege loss of a worker, on one screen.
+
+It begins in namespaces just cloned, with every capability of the new user namespace, and ends with none. Each step may
+rely only on those above it; the filters come last, because they forbid what the others do.
+"""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from stockade_worker import descriptors, facts, filters, limits, mounts, network, privileges, signals, userns
+from stockade_worker.frames import encode
+from stockade_worker.plan import WorkerPlan
+
+
+@dataclass(frozen=True, slots=True)
+class Entered:
+    """A sandbox that holds: its two channels, and what the kernel says about it."""
+
+    control: int  # to the daemon; held by init alone
+    requests: int  # to the daemon; held by the body alone
+    facts: dict[str, Any]
+
+
+def contain(plan: WorkerPlan, request: dict[str, Any], given: tuple[int, ...]) -> Entered:
+    """Seals this process, or reports the failing step on the control descriptor and exits."""
+    control = given[0]
+    step = "descriptors"
+    try:
+        control, requests, workspace = descriptors.arrange(given, has_workspace=bool(request["workspace"]))
+
+        def attach() -> None:
+            if workspace is not None and plan.workspace is not None:
+                mounts.attach_workspace(workspace, plan.workspace)
+
+        steps: tuple[tuple[str, Callable[[], None]], ...] = (
+            ("user", lambda: userns.map_single(1000, 1000, 1000)),
+            ("proc", mounts.own_proc),
+            ("root", lambda: mounts.private_tmp(plan.tmp_kb, plan.tmp_inodes)),
+            ("workspace", attach),
+            ("net", network.loopback_up if plan.loopback else network.leave_down),
+            ("session", signals.own_session),
+            ("rlimits", lambda: limits.apply(plan)),
+            ("capabilities", privileges.drop_capabilities),
+            ("no_new_privs", privileges.no_new_privileges),
+            ("seccomp", lambda: filters.load(plan.allow_filter, plan.argument_filter)),
+        )
+        for step, enter in steps:  # noqa: B007 (read by the handler below)
+            enter()
+        step = "facts"
+        return Entered(control, requests, facts.of_this_process())
+    except BaseException as error:
+        number = getattr(error, "errno", None) or 0
+        failure = {
+            "type": "failed",
+            "step": step,
+            "errno": number,
+            "message": f"{type(error).__name__}: {error}",
+        }
+        os.write(control, encode(failure))
+        os._exit(1)

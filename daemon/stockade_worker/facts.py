@@ -1,0 +1,20 @@
+"""What the kernel says about this process, for the daemon to compare with what was meant to hold (proc_pid_status(5))."""
+
+import os
+from typing import Any
+
+_WANTED = {"Groups", "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs", "Seccomp"}
+
+
+def of_this_process() -> dict[str, Any]:
+    """The wanted lines of /proc/self/status, the pid as this namespace sees it, and the namespaces' inode numbers."""
+    found: dict[str, Any] = {"pid": os.getpid()}
+    with open("/proc/self/status", encoding="ascii", errors="replace") as status:
+        for line in status:
+            name, _, text = line.partition(":")
+            if name in _WANTED:
+                found[name] = text.strip()
+    found["namespaces"] = {
+        name: os.stat(f"/proc/self/ns/{name}").st_ino for name in ("user", "mnt", "pid", "net", "ipc", "uts", "cgroup")
+    }
+    return found

@@ -1,0 +1,63 @@
+"""Id-mapped mounts: the workspace's owner looks like the worker, on one mount, without a chown (mount_setattr(2))."""
+
+import os
+import signal
+
+from stockade_worker import kernel
+
+_LARGEST = (1 << 32) - 2  # uid_t -1 means "no change" and cannot be mapped
+
+
+def swap(tree: int, owner_uid: int, owner_gid: int, worker: int) -> None:
+    """Id-maps the detached mount `tree` so that the owner's files appear as `worker`'s and the other way round.
+
+    Every other id stays what it is; swapping, not merging, keeps the map one to one, as the kernel wants it. Needs
+    CAP_SYS_ADMIN in the file system's user namespace, and a file system that knows id-mapped mounts.
+    """
+    namespace = _namespace(_extents(owner_uid, worker), _extents(owner_gid, worker))
+    try:
+        kernel.mount_setattr(tree, "", set_=kernel.MOUNT_ATTR_IDMAP, userns=namespace)
+    finally:
+        os.close(namespace)
+
+
+def _extents(owner: int, worker: int) -> str:
+    if owner == worker:
+        return f"0 0 {_LARGEST + 1}\n"
+    low, high = sorted((owner, worker))
+    ranges = [
+        (0, 0, low),
+        (low, high, 1),
+        (low + 1, low + 1, high - low - 1),
+        (high, low, 1),
+        (high + 1, high + 1, _LARGEST - high),
+    ]
+    return "".join(f"{first} {second} {count}\n" for first, second, count in ranges if count > 0)
+
+
+def _namespace(uids: str, gids: str) -> int:
+    """A user namespace with these uid and gid maps, as a descriptor. A child makes it and waits to be ended."""
+    reader, writer = os.pipe2(os.O_CLOEXEC)
+    child = os.fork()
+    if child == 0:
+        try:
+            kernel.unshare(kernel.CLONE_NEWUSER)
+            os.write(writer, b"1")
+            signal.pause()
+        finally:
+            os._exit(1)
+    os.close(writer)
+    try:
+        if os.read(reader, 1) != b"1":
+            raise OSError(0, "cannot make a user namespace for an id map")
+        for name, extents in (("uid_map", uids), ("gid_map", gids)):
+            descriptor = os.open(f"/proc/{child}/{name}", os.O_WRONLY | os.O_CLOEXEC)
+            try:
+                os.write(descriptor, extents.encode())
+            finally:
+                os.close(descriptor)
+        return os.open(f"/proc/{child}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
+    finally:
+        os.close(reader)
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)

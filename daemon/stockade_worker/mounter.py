@@ -1,0 +1,203 @@
+"""The mounter: keeps the host's view, makes mounts, and starts template zygotes. It never runs a tool.
+
+Started once by the daemon, with a clean environment and one channel. It owns a mount namespace of its own, so what it
+mounts exists for nobody else; when it ends, all of it is gone. Two modes:
+
+root    it stays host root, so it can id-map a workspace and make overlays with redirect_dir; templates drop to a host
+        uid of the daemon's range before their user namespace exists
+user    it makes a user namespace first, in which the daemon's own uid is 1000
+
+Requests are served one at a time: they take well under a millisecond, and a namespace has one working directory.
+"""
+
+import os
+import select
+import signal
+import socket
+import sys
+from typing import Any
+
+from stockade_worker import idmap, kernel, root, userns
+from stockade_worker.frames import Channel, Frame
+
+INSIDE_UID = 1000  # what a worker is in its own user namespace
+
+
+class Mounter:
+    """Serves one daemon. Working directory: a private tmpfs that holds a mount point for each workspace."""
+
+    def __init__(self, channel: Channel, mode: str) -> None:
+        self._channel = channel
+        self._mode = mode
+        self._templates: dict[int, int] = {}  # pidfd → pid
+
+    def serve(self) -> None:
+        """Answers requests until the daemon is gone."""
+        poll = select.poll()
+        poll.register(self._channel.fileno(), select.POLLIN)
+        while True:
+            for descriptor, _ in poll.poll():
+                if descriptor == self._channel.fileno():
+                    frame = self._channel.receive()
+                    if frame is None:
+                        return
+                    for pidfd in self._answer(frame):
+                        poll.register(pidfd, select.POLLIN)
+                elif descriptor in self._templates:
+                    poll.unregister(descriptor)
+                    self._reap(descriptor)
+
+    def _answer(self, frame: Frame) -> list[int]:
+        """Carries out one request; returns pidfds to watch."""
+        request = frame.header
+        number = request["id"]
+        try:
+            if frame.type == "template":
+                pid, pidfd = self._template(request, frame.descriptors)
+                self._templates[pidfd] = pid
+                self._channel.send({"type": "done", "id": number, "pid": pid}, descriptors=(pidfd,))
+                return [pidfd]
+            made = self._mount(frame.type, request)
+            if made is None:
+                self._channel.send({"type": "done", "id": number})
+            else:
+                self._channel.send({"type": "done", "id": number}, descriptors=(made,))
+                os.close(made)
+        except OSError as error:
+            self._channel.send({"type": "error", "id": number, "errno": error.errno or 0, "message": str(error)})
+        finally:
+            for descriptor in frame.descriptors:
+                os.close(descriptor)
+        return []
+
+    def _mount(self, kind: str, request: dict[str, Any]) -> int | None:
+        if kind == "workspace":
+            self._attach(request)
+            return None
+        if kind == "forget":
+            kernel.umount2(f"l{request['key']}")
+            os.rmdir(f"l{request['key']}")
+            return None
+        if kind == "view":
+            return self._view(int(request["key"]))
+        if kind == "overlay":
+            return self._overlay(int(request["key"]), str(request["scratch"]))
+        raise OSError(0, f"no request is called {kind}")
+
+    def _attach(self, request: dict[str, Any]) -> None:
+        """Keeps a workspace at l<key>, id-mapped when the owner is to look like the worker."""
+        tree = kernel.open_tree(str(request["path"]))
+        try:
+            found = os.fstat(tree)
+            # The path is looked up a second time here, in another mount namespace: insist on the same directory.
+            if (found.st_dev, found.st_ino) != (request["device"], request["inode"]):
+                raise OSError(
+                    0,
+                    f"{request['path']} is another directory for the mounter than for the daemon: it was moved, or its "
+                    "file system was mounted after the daemon had started; restart the daemon",
+                )
+            if request["owner"] is not None:
+                uid, gid = request["owner"]
+                idmap.swap(tree, int(uid), int(gid), int(request["worker"]))
+            place = f"l{request['key']}"
+            os.mkdir(place, 0o700)
+            try:
+                kernel.move_mount(tree, place)
+            except OSError:
+                os.rmdir(place)
+                raise
+        finally:
+            os.close(tree)
+
+    def _view(self, key: int) -> int:
+        """A detached, recursively read-only copy of a workspace's mount."""
+        tree = kernel.open_tree(f"l{key}")
+        try:
+            kernel.mount_setattr(
+                tree, "", set_=kernel.MOUNT_ATTR_RDONLY | kernel.MOUNT_ATTR_NOSUID | kernel.MOUNT_ATTR_NODEV
+            )
+        except OSError:
+            os.close(tree)
+            raise
+        return tree
+
+    def _overlay(self, key: int, scratch: str) -> int:
+        """A detached overlay: the workspace below, `scratch`/upper above.
+
+        Layers are named relative to this process (l<key>, /proc/self/fd), because a worker can read the names in
+        /proc/self/mountinfo and because ':' and ',' have a meaning in overlay options.
+        """
+        held = os.open(scratch, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            above = f"/proc/self/fd/{held}"
+            layers: dict[str, str | None] = {
+                "lowerdir": f"l{key}",
+                "upperdir": f"{above}/upper",
+                "workdir": f"{above}/work",
+            }
+            # volatile: no sync on unmount; the upper directory lives for one call.
+            variants: list[dict[str, str | None]] = (
+                [{"redirect_dir": "on", "index": "on"}, {"redirect_dir": "on", "index": "off"}, {}]
+                if self._mode == "root"
+                else [{"userxattr": None}]
+            )
+            attributes = kernel.MOUNT_ATTR_NOSUID | kernel.MOUNT_ATTR_NODEV
+            for last, options in [(False, each) for each in variants[:-1]] + [(True, variants[-1])]:
+                try:
+                    return kernel.new_mount("overlay", {**layers, **options, "volatile": None}, attributes)
+                except OSError:
+                    if last:
+                        raise
+            raise AssertionError("the last variant returns or raises")
+        finally:
+            os.close(held)
+
+    def _template(self, request: dict[str, Any], descriptors: tuple[int, ...]) -> tuple[int, int]:
+        """Starts a template zygote as pid 1 of a pid namespace; returns its pid and a pidfd."""
+        pid = kernel.clone(kernel.CLONE_NEWNS | kernel.CLONE_NEWPID)
+        if pid == 0:
+            root.become_template(request["plan"], descriptors[0], host_uid=request["plan"]["host_uid"])
+        try:
+            return pid, os.pidfd_open(pid)
+        except OSError:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            raise
+
+    def _reap(self, pidfd: int) -> None:
+        pid = self._templates.pop(pidfd)
+        os.waitpid(pid, 0)
+        os.close(pidfd)
+
+
+def _prepare(mode: str, place: str) -> None:
+    """Enters a mount namespace of our own and makes the private tmpfs at `place` the working directory."""
+    if mode == "user":
+        uid, gid = os.getuid(), os.getgid()
+        kernel.unshare(kernel.CLONE_NEWUSER | kernel.CLONE_NEWNS)
+        userns.map_single(INSIDE_UID, uid, gid)
+    else:
+        kernel.unshare(kernel.CLONE_NEWNS)
+    # First of all, or what is mounted here reaches the host.
+    kernel.mount(None, "/", None, kernel.MS_REC | kernel.MS_PRIVATE)
+    kernel.mount("stockade", place, "tmpfs", kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC, "mode=700,size=1m")
+    os.chdir(place)
+
+
+def main() -> None:
+    # The daemon sends SIGKILL's consent in advance: without it there is nobody to serve. The death of the thread that
+    # started us counts, so the daemon starts us from its main thread.
+    kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the daemon, which then ends us
+    channel = Channel(socket.socket(fileno=int(sys.argv[1])))
+    start = channel.receive()
+    if start is None or os.getppid() != start.header["parent"]:
+        return  # the daemon died before the death signal was set
+    mode = str(start.header["mode"])
+    try:
+        _prepare(mode, str(start.header["place"]))
+    except OSError as error:
+        channel.send({"type": "failed", "errno": error.errno or 0, "message": str(error)})
+        return
+    channel.send({"type": "ready"})
+    Mounter(channel, mode).serve()

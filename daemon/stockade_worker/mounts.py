@@ -1,0 +1,38 @@
+"""Mounts of one worker: a /proc and a /tmp of its own, and the workspace at its own path."""
+
+import os
+
+from stockade_worker import kernel
+
+_FLAGS = kernel.MS_NOSUID | kernel.MS_NODEV
+
+
+def own_proc() -> None:
+    """/proc of the worker's own pid namespace, over the template's."""
+    kernel.mount("proc", "/proc", "proc", _FLAGS | kernel.MS_NOEXEC)
+
+
+def private_tmp(size_kb: int, inodes: int) -> None:
+    """/tmp and /dev/shm as two directories of one new tmpfs, so that one limit holds both."""
+    kernel.mount("tmp", "/tmp", "tmpfs", _FLAGS, f"mode=755,size={size_kb}k,nr_inodes={inodes}")
+    for name, target in (("shm", "/dev/shm"), ("tmp", "/tmp")):
+        source = f"/tmp/{name}"
+        os.mkdir(source)
+        os.chmod(source, 0o1777)
+        tree = kernel.open_tree(source)
+        try:
+            kernel.move_mount(tree, target)
+        finally:
+            os.close(tree)
+
+
+def attach_workspace(tree: int, path: str) -> None:
+    """Puts the mount that the mounter made at the workspace's own path, and goes there.
+
+    Below /tmp or /dev/shm the mount point has to be made now; elsewhere the template made it before its root became
+    read-only.
+    """
+    os.makedirs(path, exist_ok=True)
+    kernel.move_mount(tree, path)
+    os.close(tree)
+    os.chdir(path)

@@ -1,0 +1,40 @@
+"""What every worker of one template has in common, as the daemon sends it once."""
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerPlan:
+    """Numbers are in the units of their names; the filters are programs of struct sock_filter."""
+
+    environment: dict[str, str]
+    loopback: bool
+    workspace: str | None  # absolute path inside, the same as outside
+    tmp_kb: int  # /tmp and /dev/shm together
+    tmp_inodes: int
+    cpu_s: int
+    processes: int
+    open_files: int
+    file_bytes: int
+    allow_filter: bytes
+    argument_filter: bytes
+
+    @classmethod
+    def from_frame(cls, header: dict[str, Any], blob: bytes) -> "WorkerPlan":
+        """`blob` is the allow list followed by the argument program; the header says where the first ends."""
+        border = int(header["allow_bytes"])
+        limits = header["limits"]
+        return cls(
+            environment=dict(header["environment"]),
+            loopback=bool(header["loopback"]),
+            workspace=header["workspace"],
+            tmp_kb=int(limits["tmp_kb"]),
+            tmp_inodes=int(limits["tmp_inodes"]),
+            cpu_s=int(limits["cpu_s"]),
+            processes=int(limits["processes"]),
+            open_files=int(limits["open_files"]),
+            file_bytes=int(limits["file_bytes"]),
+            allow_filter=blob[:border],
+            argument_filter=blob[border:],
+        )

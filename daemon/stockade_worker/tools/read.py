@@ -1,0 +1,87 @@
+"""`read`: a window of a text file, exactly as it is, and what was shown of it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from stockade_toolkit import Answer, Files, ToolError
+from stockade_worker.tools import text
+
+_LONGEST_LINE = 2000  # characters; a longer line is cut, and then does not count as seen
+_MOST_CHARACTERS = 50 * 1024
+
+
+def run(arguments: Mapping[str, Any], files: Files) -> Answer:
+    file = files.open(arguments["path"])
+    decoded = text.decode(text.content(file), file.path, arguments.get("encoding"))
+    lines = _lines(decoded.characters)
+    offset = int(arguments.get("offset", 1))
+    limit = int(arguments.get("limit", 2000))
+    if offset > max(len(lines), 1):
+        raise ToolError(
+            "INVALID_ARGS",
+            f"{file.path} has {len(lines)} lines, so there is no line {offset}; repeat with a smaller offset",
+        )
+    shown, cut, whole = _window(lines, offset, limit)
+    for first, last in whole:
+        files.showed(file, first, last)
+    if not lines:
+        files.showed(file, 1, 0)
+    last = offset + len(shown) - 1
+    value = {
+        "path": file.path,
+        "content": "".join(shown),
+        "first_line": offset,
+        "last_line": last,
+        "total_lines": len(lines),
+        "size": file.size,
+        "digest": file.digest,
+        "encoding": decoded.encoding,
+        "cut_lines": cut,
+    }
+    return Answer(value, _for_model(value, lines))
+
+
+def _lines(characters: str) -> list[str]:
+    """Lines with their endings; only LF ends a line, and there is no empty line after the last LF."""
+    parts = characters.split("\n")
+    lines = [f"{part}\n" for part in parts[:-1]]
+    return [*lines, parts[-1]] if parts[-1] else lines
+
+
+def _window(lines: list[str], offset: int, limit: int) -> tuple[list[str], list[int], list[tuple[int, int]]]:
+    """The lines to show, the numbers of those that had to be cut, and the ranges shown in full."""
+    shown: list[str] = []
+    cut: list[int] = []
+    whole: list[tuple[int, int]] = []
+    used = 0
+    for number, line in enumerate(lines[offset - 1 : offset - 1 + limit], start=offset):
+        if len(line) > _LONGEST_LINE:
+            line = f"{line[:_LONGEST_LINE]}… [{len(line) - _LONGEST_LINE} characters of this line left out]\n"
+            cut.append(number)
+        if used + len(line) > _MOST_CHARACTERS and shown:
+            break
+        used += len(line)
+        shown.append(line)
+        if cut and cut[-1] == number:
+            continue
+        if whole and whole[-1][1] == number - 1:
+            whole[-1] = (whole[-1][0], number)
+        else:
+            whole.append((number, number))
+    return shown, cut, whole
+
+
+def _for_model(value: dict[str, Any], lines: list[str]) -> str:
+    if not lines:
+        return f"{value['path']} is empty."
+    body = str(value["content"])
+    notes = []
+    if value["last_line"] < len(lines):
+        notes.append(f"continue with offset={value['last_line'] + 1}")
+    if value["cut_lines"]:
+        notes.append(f"{len(value['cut_lines'])} long lines are cut and do not count as read")
+    if lines[-1][-1] != "\n" and value["last_line"] == len(lines):
+        notes.append("no newline at the end of the file")
+    end = "" if body.endswith("\n") else "\n"
+    note = "".join(f"; {each}" for each in notes)
+    return f"{body}{end}[{value['path']}: lines {value['first_line']}-{value['last_line']} of {len(lines)}{note}]"
