@@ -1,0 +1,79 @@
+"""Everything about a file that is not its bytes: owner, group, mode, extended attributes and with them POSIX ACLs."""
+
+import errno
+import os
+import stat
+from contextlib import suppress
+
+from stockade_daemon.gate.names import shown
+
+# Names that the file system makes up or that belong to one inode; copying them is refused or wrong.
+_NOT_COPIED = ("security.evm", "security.ima", "system.nfs4_acl")
+
+
+def can_keep_owner(status: os.stat_result) -> bool:
+    """Whether this process may give a new file the same owner and group (chown(2))."""
+    if os.geteuid() == 0:
+        return True
+    return status.st_uid == os.geteuid() and (status.st_gid == os.getegid() or status.st_gid in os.getgroups())
+
+
+def writable(directory: int, name: bytes, status: os.stat_result) -> bool:
+    """Whether the file may be written: by the kernel's rules, and for everybody by having a write bit at all.
+
+    A replacement needs no right to the file itself, so a read-only file would not stop it; and root is never stopped.
+    """
+    return bool(status.st_mode & 0o222) and os.access(name, os.W_OK, dir_fd=directory)
+
+
+def carry(source: int, status: os.stat_result, target: int) -> list[str]:
+    """Gives the open file `target` the attributes of `source`; returns the names of those that were lost.
+
+    Raises OSError where owner, group or mode cannot be kept.
+    """
+    # Owner first: changing it clears the set-id bits that the mode may hold.
+    os.fchown(target, status.st_uid, status.st_gid)
+    lost = _carry_extended(source, target)
+    os.fchmod(target, stat.S_IMODE(status.st_mode))
+    return lost
+
+
+def like_directory(directory: int, target: int, mode: int) -> None:
+    """The attributes of something new: `mode`, and for a root daemon the owner of the directory that it is made in."""
+    if os.geteuid() == 0:
+        above = os.fstat(directory)
+        with suppress(OSError):  # an owner that our user namespace does not map: root's it stays
+            os.fchown(target, above.st_uid, above.st_gid)
+    os.fchmod(target, mode)
+
+
+def _carry_extended(source: int, target: int) -> list[str]:
+    lost = []
+    wanted = _extended(source)
+    # A directory's default ACL puts an ACL on the new file that the old one did not have.
+    for name in _extended(target).keys() - wanted.keys():
+        with suppress(OSError):
+            os.removexattr(target, name)
+    present = _extended(target)
+    for name, value in wanted.items():
+        if present.get(name) == value or name in _NOT_COPIED:
+            continue
+        try:
+            os.setxattr(target, name, value)
+        except OSError:
+            lost.append(shown(os.fsencode(name)))
+    return lost
+
+
+def _extended(descriptor: int) -> dict[str, bytes]:
+    try:
+        names = os.listxattr(descriptor)
+    except OSError as error:
+        if error.errno in (errno.ENOTSUP, errno.ENOSYS):
+            return {}
+        raise
+    values = {}
+    for name in names:
+        with suppress(OSError):  # one we may list and not read, or gone by now
+            values[name] = os.getxattr(descriptor, name)
+    return values

@@ -1,0 +1,117 @@
+"""Observation × disk → decision: the whole table in one place, without any input or output.
+
+| this session has seen  | on disk        | write                  | edit                                   |
+|------------------------|----------------|------------------------|----------------------------------------|
+| nothing                | nothing        | create                 | FS_NOT_FOUND                           |
+| nothing                | a file         | FS_NOT_OBSERVED        | FS_NOT_OBSERVED                        |
+| all of it              | same digest    | update                 | update                                 |
+| a part                 | same digest    | FS_PARTIAL_OBSERVATION | update if the changed lines were seen  |
+| any of it, or absence  | other bytes    | FS_STALE_VERSION       | FS_STALE_VERSION                       |
+| any of it, or absence  | nothing        | create (says so)       | FS_NOT_FOUND                           |
+
+Content decides, never a clock or an inode number. Staleness is found before anything is matched or measured.
+"""
+
+from stockade_daemon.errors import GateRefusal
+from stockade_daemon.gate import spans as spans_
+from stockade_daemon.gate.content import MAX_FILE_BYTES, Snapshot, digest_of, lines_of
+from stockade_daemon.gate.difference import difference
+from stockade_daemon.gate.intents import EditIntent, Planned, WriteIntent
+from stockade_daemon.gate.names import shown
+from stockade_daemon.gate.observations import Observation, Ranges, covers
+from stockade_daemon.gate.refusals import changed, not_observed, stale, too_large
+
+
+def admit_edit(asked: bytes, seen: Observation | None, disk: Snapshot | None) -> Snapshot:
+    """What of an edit can be judged before its spans are known: the file is there, was seen, and is unchanged."""
+    if disk is None:
+        raise GateRefusal("FS_NOT_FOUND", f"{shown(asked)} does not exist. Use `write` to create it.")
+    _same(asked, seen, disk)
+    return disk
+
+
+def plan_edit(
+    intent: EditIntent, real: bytes, asked: bytes, seen: Observation | None, disk: Snapshot | None
+) -> Planned:
+    """Raises GateRefusal by the table; ToolFailure for spans that cannot be."""
+    disk = admit_edit(asked, seen, disk)
+    if intent.base != disk.digest:
+        raise changed(asked, intent.base, disk.digest)
+    spans_.check(intent.spans, len(disk.content))
+    lines = seen.lines if seen else ()
+    for first, last in spans_.touched(disk.content, intent.spans):
+        if not covers(lines, first, last):
+            what = f"Line {first}" if first == last else f"Lines {first}–{last}"
+            raise GateRefusal(
+                "FS_PARTIAL_OBSERVATION",
+                f"{what} of {shown(asked)} would change, and this session has not seen all of that. "
+                f"Read from there with `read` (offset {first}, limit {last - first + 1}), then repeat the call.",
+            )
+    content = spans_.apply(disk.content, intent.spans)
+    whole = covers(lines, 1, disk.lines)
+    after = None if whole else spans_.carried(disk.content, content, intent.spans, lines)
+    return _planned(real, asked, disk, content, lines=after, spans=intent.spans)
+
+
+def plan_write(
+    intent: WriteIntent, real: bytes, asked: bytes, seen: Observation | None, disk: Snapshot | None
+) -> Planned:
+    """Raises GateRefusal by the table."""
+    if disk is None:
+        gone = seen is not None and seen.digest is not None
+        note = "the file that this session had seen is gone; this makes it anew" if gone else ""
+        return _planned(real, asked, None, intent.content, note=note)
+    seen = _same(asked, seen, disk)
+    if not seen.whole:
+        raise GateRefusal(
+            "FS_PARTIAL_OBSERVATION",
+            f"{shown(asked)} has {disk.lines} lines and this session has seen only a part of them. "
+            "Read the rest with `read`, then repeat the call; or change the lines that were shown with `edit`.",
+        )
+    return _planned(real, asked, disk, intent.content)
+
+
+def _same(asked: bytes, seen: Observation | None, disk: Snapshot) -> Observation:
+    if seen is None:
+        raise not_observed(asked)
+    if seen.digest is None:
+        raise stale(asked, "did not exist when this session looked, and does now")
+    if seen.digest != disk.digest:
+        raise changed(asked, seen.digest, disk.digest)
+    return seen
+
+
+def _planned(
+    real: bytes,
+    asked: bytes,
+    disk: Snapshot | None,
+    content: bytes,
+    *,
+    lines: Ranges | None = None,
+    spans: tuple[spans_.Span, ...] = (),
+    note: str = "",
+) -> Planned:
+    """`lines`: those known afterwards; None means all."""
+    if len(content) > MAX_FILE_BYTES:
+        raise too_large(asked, len(content), MAX_FILE_BYTES)
+    after = digest_of(content)
+    count = lines_of(content)
+    if disk is not None and disk.status.st_nlink > 1:
+        note = note or f"written in place: the file has {disk.status.st_nlink} hard links"
+    if disk is not None and disk.digest == after:
+        note = "the bytes stay as they are"
+    return Planned(
+        asked=asked,
+        real=real,
+        operation="create" if disk is None else "update",
+        before=None if disk is None else disk.digest,
+        after=after,
+        content=content,
+        difference=difference(real, None if disk is None else disk.content, content, spans),
+        note=note,
+        seen=Observation(real, asked, after, len(content), count, _all(count) if lines is None else lines),
+    )
+
+
+def _all(count: int) -> Ranges:
+    return ((1, count),) if count else ()

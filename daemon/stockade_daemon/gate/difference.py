@@ -1,0 +1,177 @@
+"""The exact difference that a commit will make, as a unified difference that a person can judge.
+
+Made from line-aligned blocks rather than by comparing whole files: an edit knows where it changed something. What a
+terminal would obey is shown as an escape. The text has a limit, and says when it reached it; the counts are exact.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from itertools import accumulate
+from typing import Final
+
+from stockade_daemon.gate.content import lines_of
+from stockade_daemon.gate.names import shown, visible
+from stockade_daemon.gate.spans import Span
+
+MAX_DIFFERENCE_CHARS: Final = 256 * 1024
+
+_CONTEXT: Final = 3
+_COMPARED_LINES: Final = 4000  # beyond these a block is shown as replaced: comparing takes quadratic time
+_LINE_CHARS: Final = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    text: str  # a unified difference, or one sentence where the content is binary
+    added: int  # lines
+    removed: int  # lines
+    complete: bool  # false: the limit was reached, or the content is binary
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """Changed bytes, at line boundaries on both sides: old[start:end] became new[new_start:new_end]."""
+
+    start: int
+    end: int
+    new_start: int
+    new_end: int
+
+
+def difference(path: bytes, before: bytes | None, after: bytes, spans: tuple[Span, ...] = ()) -> Difference:
+    """The difference between two contents; `before` is None for a new file, `spans` say where an edit changed it."""
+    old = before or b""
+    if b"\0" in old[:8192] or b"\0" in after[:8192]:
+        text = f"Binary content: {len(old)} bytes become {len(after)} bytes.\n"
+        return Difference(text, lines_of(after), lines_of(old), complete=False)
+    blocks = [
+        part for block in (_of_spans(old, after, spans) if spans else [_Block(0, len(old), 0, len(after))])
+        for part in _refined(old, after, block)
+    ]  # fmt: skip
+    added = sum(lines_of(after[block.new_start : block.new_end]) for block in blocks)
+    removed = sum(lines_of(old[block.start : block.end]) for block in blocks)
+    name = shown(path)
+    head = [f"--- {'/dev/null' if before is None else 'a/' + name}\n", f"+++ b/{name}\n"] if blocks else []
+    returns = _all_crlf(old) and _all_crlf(after)
+    text = "".join(head)
+    for number, group in enumerate(groups := list(_grouped(old, blocks))):
+        for line in _hunk(old, after, group, hide_returns=returns):
+            if len(text) + len(line) > MAX_DIFFERENCE_CHARS:
+                rest = len(groups) - number
+                text += f"… the difference is longer than is shown here: {rest} hunks are cut or left out.\n"
+                return Difference(text, added, removed, complete=False)
+            text += line
+    return Difference(text, added, removed, complete=True)
+
+
+def _of_spans(old: bytes, new: bytes, spans: tuple[Span, ...]) -> list[_Block]:
+    """The lines that the spans change, those of spans on common lines together."""
+    blocks: list[_Block] = []
+    shift = 0
+    for span in spans:
+        start = old.rfind(b"\n", 0, span.start) + 1
+        end = _line_end(old, max(span.end, start))
+        if span.end > span.start and old[span.end - 1 : span.end] == b"\n":
+            end = span.end
+        new_start = start + shift
+        shift += len(span.replacement) - (span.end - span.start)
+        # Where the new text swallowed the line's end, the next line became part of the changed one.
+        while end < len(old) and end + shift > 0 and new[end + shift - 1 : end + shift] != b"\n":
+            end = _line_end(old, end)
+        if blocks and start < blocks[-1].end:
+            start, new_start = blocks[-1].start, blocks[-1].new_start
+            end = max(end, blocks[-1].end)
+            blocks.pop()
+        blocks.append(_Block(start, end, new_start, end + shift))
+    return blocks
+
+
+def _refined(old: bytes, new: bytes, block: _Block) -> Iterator[_Block]:
+    """The parts of a block that really differ."""
+    ours, theirs = _split(old[block.start : block.end]), _split(new[block.new_start : block.new_end])
+    head = 0
+    while head < min(len(ours), len(theirs)) and ours[head] == theirs[head]:
+        head += 1
+    tail = 0
+    while tail < min(len(ours), len(theirs)) - head and ours[-1 - tail] == theirs[-1 - tail]:
+        tail += 1
+    at = list(accumulate(map(len, ours), initial=block.start))
+    new_at = list(accumulate(map(len, theirs), initial=block.new_start))
+    middle, new_middle = ours[head : len(ours) - tail], theirs[head : len(theirs) - tail]
+    if not middle and not new_middle:
+        return
+    codes = [("replace", 0, len(middle), 0, len(new_middle))]
+    if len(middle) + len(new_middle) <= _COMPARED_LINES:
+        codes = list(SequenceMatcher(None, middle, new_middle).get_opcodes())
+    for tag, i1, i2, j1, j2 in codes:
+        if tag != "equal":
+            yield _Block(at[head + i1], at[head + i2], new_at[head + j1], new_at[head + j2])
+
+
+def _grouped(old: bytes, blocks: Iterable[_Block]) -> Iterator[list[_Block]]:
+    """Blocks whose context touches, together."""
+    group: list[_Block] = []
+    for block in blocks:
+        if group and old.count(b"\n", group[-1].end, block.start) > 2 * _CONTEXT:
+            yield group
+            group = []
+        group.append(block)
+    if group:
+        yield group
+
+
+def _hunk(old: bytes, new: bytes, group: list[_Block], *, hide_returns: bool) -> Iterator[str]:
+    first = group[0].start
+    for _ in range(_CONTEXT):
+        first = old.rfind(b"\n", 0, max(first - 1, 0)) + 1 if first else 0
+    last = group[-1].end
+    for _ in range(_CONTEXT):
+        last = _line_end(old, last)
+    new_first = first + group[0].new_start - group[0].start
+    new_last = last + group[-1].new_end - group[-1].end
+    yield (
+        f"@@ -{_place(old, first, last)} +{_place(new, new_first, new_last)} @@\n"
+    )  # fmt: skip
+    reached = first
+    for block in group:
+        yield from _marked(" ", old[reached : block.start], hide_returns)
+        yield from _marked("-", old[block.start : block.end], hide_returns)
+        yield from _marked("+", new[block.new_start : block.new_end], hide_returns)
+        reached = block.end
+    yield from _marked(" ", old[reached:last], hide_returns)
+
+
+def _place(content: bytes, first: int, last: int) -> str:
+    count = lines_of(content[first:last])
+    line = content.count(b"\n", 0, first) + 1
+    return f"{line if count else line - 1},{count}"
+
+
+def _marked(mark: str, content: bytes, hide_returns: bool) -> Iterator[str]:
+    for line in _split(content):
+        body = line.removesuffix(b"\n")
+        if hide_returns:
+            body = body.removesuffix(b"\r")
+        text = visible(body.decode("utf-8", "backslashreplace"), keep="\t")
+        if len(text) > _LINE_CHARS:
+            text = f"{text[:_LINE_CHARS]}… ({len(text)} characters)"
+        yield f"{mark}{text}\n"
+        if not line.endswith(b"\n"):
+            yield "\\ No newline at end of file\n"
+
+
+def _split(content: bytes) -> list[bytes]:
+    lines = [line + b"\n" for line in content.split(b"\n")]
+    lines[-1] = lines[-1][:-1]
+    return lines if lines[-1] else lines[:-1]
+
+
+def _line_end(content: bytes, at: int) -> int:
+    """Just behind the end of the line that `at` stands in."""
+    found = content.find(b"\n", at)
+    return len(content) if found < 0 else found + 1
+
+
+def _all_crlf(content: bytes) -> bool:
+    return content.count(b"\n") == content.count(b"\r\n") == content.count(b"\r")

@@ -1,0 +1,268 @@
+"""The gate of one session: reads, observations, and the way of an intent from wish to committed bytes.
+
+    read → showed            the body gets sealed bytes; what it really showed becomes an observation
+    decide → Planned         observation × disk, by the table of decision.py; nothing changes
+    commit → Committed       under the file's lock: everything checked again, recorded as begun, published
+
+Policy and people are asked between `decide` and `commit`, and not here. All methods belong to the event loop's thread;
+file work goes to threads.
+"""
+
+import os
+import secrets
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from stockade_daemon.errors import ToolFailure
+from stockade_daemon.gate import attributes, suggest
+from stockade_daemon.gate.content import MAX_FILE_BYTES, Snapshot, require_regular, sealed, take
+from stockade_daemon.gate.decision import admit_edit, plan_edit, plan_write
+from stockade_daemon.gate.intents import Committed, EditIntent, Planned, WriteIntent
+from stockade_daemon.gate.locks import Key, held
+from stockade_daemon.gate.names import encoded, shown
+from stockade_daemon.gate.observations import Observation, Observations, restored
+from stockade_daemon.gate.paths import Resolved, resolve
+from stockade_daemon.gate.protected import Protected
+from stockade_daemon.gate.publish import Method, method_for, publish, read_only, recheck, settled
+from stockade_daemon.gate.refusals import is_directory, os_errors, too_large
+from stockade_daemon.gate.temporary import new_name
+from stockade_daemon.gate.threads import aside, finished
+from stockade_daemon.gate.workspace import Workspace
+from stockade_daemon.values import Json
+
+Begun: TypeAlias = Callable[[dict[str, Json]], Awaitable[None]]
+
+_HANDLES: Final = 4096  # reads remembered at once; older ones can no longer be said to have been shown
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A file's bytes, for a body."""
+
+    handle: str  # minted by the gate; `showed` takes it back
+    descriptor: int  # a sealed memfd, at its beginning; the caller closes it
+    path: str  # real, relative to the workspace, as printable text
+    digest: str  # SHA-256 of the bytes, lower-case hex
+    size: int  # bytes
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """A path and its bytes at one moment, without descriptors."""
+
+    real: bytes
+    asked: bytes
+    as_directory: bool
+    disk: Snapshot | None
+
+
+class Gate:
+    """One session's gate. `protected` are globs beside those of protected.py."""
+
+    def __init__(self, workspace: Workspace, *, protected: tuple[str, ...] = ()) -> None:
+        self._workspace = workspace
+        self._protected = Protected(protected)
+        self._seen = Observations()
+        self._handles: dict[str, Observation] = {}
+
+    async def read(self, path: str, *, editing: bool = False) -> Opened:
+        """The bytes of a file, and a handle to say later what of them was shown.
+
+        With `editing`, refuses at once what an edit of this file would be refused: FS_NOT_OBSERVED, FS_STALE_VERSION,
+        FS_PROTECTED. So a body that looks for text in stale bytes never gets to say that it is not there.
+        Raises GateRefusal FS_* by path, kind, size and permission; ArgumentsRefusal INVALID_ARGS.
+        """
+
+        def work() -> tuple[_Look, Snapshot, int]:
+            look = settled(lambda: self._look(path, writing=editing), encoded(path))
+            if look.disk is None:
+                raise suggest.not_found(self._workspace, look.asked)
+            with os_errors("hand over", look.asked):
+                return look, look.disk, sealed(look.disk.content)
+
+        look, disk, descriptor = await aside(work, undo=lambda result: os.close(result[2]))
+        if editing:
+            try:
+                admit_edit(look.asked, self._seen.find(look.real, look.asked), disk)
+            except BaseException:
+                os.close(descriptor)
+                raise
+        handle = secrets.token_hex(16)
+        while len(self._handles) >= _HANDLES:
+            del self._handles[next(iter(self._handles))]
+        self._handles[handle] = Observation(look.real, look.asked, disk.digest, len(disk.content), disk.lines)
+        return Opened(handle, descriptor, shown(look.real), disk.digest, len(disk.content))
+
+    def showed(self, handle: str, *, first: int, last: int) -> Observation:
+        """Records that lines `first` to `last` of a read file reached the model, whole.
+
+        Lines count from 1 and end with the byte 0x0A, whatever the encoding. `last` = `first` - 1 says that no line was
+        shown whole: of an empty file that is everything, of any other it is a part. Called for a read that succeeded,
+        once for each run of lines. Raises ToolFailure INVALID_TOOL_OUTPUT for a handle or lines that are not so.
+        """
+        opened = self._handles.get(handle)
+        if opened is None:
+            raise ToolFailure(
+                "INVALID_TOOL_OUTPUT", "The tool showed a file that it had not opened. This is a fault of the tool."
+            )
+        if not (1 <= first <= last + 1 and last <= opened.line_count):
+            raise ToolFailure(
+                "INVALID_TOOL_OUTPUT",
+                f"The tool says that it showed lines {first}–{last} of {shown(opened.path)}, which has "
+                f"{opened.line_count}. This is a fault of the tool.",
+            )
+        seen = Observation(
+            opened.path,
+            opened.asked,
+            opened.digest,
+            opened.size,
+            opened.line_count,
+            ((first, last),) if first <= last else (),
+        )
+        self._seen.add(seen)
+        return seen
+
+    def forget(self, handle: str) -> None:
+        """Lets go of a handle, when the call that read is over. An unknown one is nothing."""
+        self._handles.pop(handle, None)
+
+    async def absent(self, path: str) -> Observation | None:
+        """Records that the session was told that nothing is at `path`; None where something is by now.
+
+        Raises as `read` does for the path itself.
+        """
+
+        def look() -> Observation | None:
+            with resolve(self._workspace, path) as place:
+                return Observation(place.real, place.asked, None) if place.status is None else None
+
+        seen = await aside(lambda: settled(look, encoded(path)))
+        if seen is not None:
+            self._seen.add(seen)
+        return seen
+
+    async def decide(self, intent: EditIntent | WriteIntent) -> Planned:
+        """What `intent` would do, exactly, if it may be done at all. Changes nothing.
+
+        Raises GateRefusal by the table in decision.py and by path, kind, size and permission; FS_PROTECTED;
+        ToolFailure INVALID_TOOL_OUTPUT for spans that cannot be; ArgumentsRefusal INVALID_ARGS.
+        """
+        if isinstance(intent, WriteIntent) and len(intent.content) > MAX_FILE_BYTES:
+            raise too_large(encoded(intent.path), len(intent.content), MAX_FILE_BYTES)
+        look = await aside(lambda: settled(lambda: self._look(intent.path, writing=True), encoded(intent.path)))
+        seen = self._seen.find(look.real, look.asked)
+
+        def plan() -> Planned:
+            if isinstance(intent, WriteIntent):
+                return plan_write(intent, look.real, look.asked, seen, look.disk)
+            if look.disk is None:
+                raise suggest.not_found(self._workspace, look.asked)
+            return plan_edit(intent, look.real, look.asked, seen, look.disk)
+
+        return await aside(plan)
+
+    async def commit(
+        self, planned: Planned, *, begun: Begun, committed: Callable[[Committed], Awaitable[None]] | None = None
+    ) -> Committed:
+        """Makes `planned` true, or refuses and leaves the old bytes.
+
+        `begun` is awaited with what recovery needs (see recovery.py) after the last refusal that can be foreseen
+        and before the first byte changes; it records durably. `committed` is awaited as soon as the change is on the
+        disk. Once `begun` has been called a cancellation waits until both are over.
+        Raises GateRefusal: FS_STALE_VERSION where the disk is no longer as it was decided about, FS_PROTECTED,
+        FS_PERMISSION_DENIED, FS_CONFLICT, FS_IO_ERROR.
+        """
+        async with held(self._key(planned.real)):
+            facts = await aside(lambda: self._recheck(planned))
+            # Two names of one file are two keys; the file itself is a third that they share.
+            shared = [("file", f"{facts.device}:{facts.inode}")] if facts.method == "in place" else []
+            async with held(*shared):
+                return await finished(self._make(planned, facts, begun, committed))
+
+    def restore(self, body: Mapping[str, Json]) -> None:
+        """Learns again from the body of a recorded `fs/observed` or `fs/committed` event, in their order.
+
+        What it learns is compared with the bytes like everything else. Raises ValueError for another body.
+        """
+        seen = restored(body)
+        if "operation" in body:
+            self._seen.put(seen)
+        else:
+            self._seen.add(seen)
+
+    async def _make(
+        self,
+        planned: Planned,
+        facts: "_Facts",
+        begun: Begun,
+        committed: Callable[[Committed], Awaitable[None]] | None,
+    ) -> Committed:
+        name = new_name()
+        await begun(
+            planned.body()
+            | {
+                "method": facts.method,
+                "temporary": name.decode(),
+                "directories": facts.directories,
+                "inode": facts.inode,
+            }
+        )
+        happened = await aside(lambda: publish(self._workspace, planned, facts.method, name))
+        self._seen.put(planned.seen)
+        done = Committed(
+            path=shown(planned.real),
+            operation=planned.operation,
+            before=planned.before,
+            after=planned.after,
+            size=len(planned.content),
+            note="; ".join(note for note in (planned.note, happened) if note),
+            seen=planned.seen,
+        )
+        if committed is not None:
+            await committed(done)
+        return done
+
+    def _recheck(self, planned: Planned) -> "_Facts":
+        def look() -> _Facts:
+            with resolve(self._workspace, planned.asked) as place:
+                disk = recheck(place, planned)
+                self._may_write(place)
+                method = method_for(disk.status if disk else None)
+                if planned.before == planned.after:
+                    method = "none"
+                status = disk.status if disk else os.fstat(place.parent)
+                return _Facts(method, status.st_dev, status.st_ino, len(place.missing))
+
+        return settled(look, planned.asked)
+
+    def _look(self, path: str, *, writing: bool) -> _Look:
+        with resolve(self._workspace, path) as place:
+            require_regular(place)
+            if writing:
+                self._may_write(place)
+            disk = take(place) if place.status is not None else None
+            if writing and disk is not None and not attributes.writable(place.parent, place.name, disk.status):
+                raise read_only(place.asked, disk.status)
+            return _Look(place.real, place.asked, place.as_directory, disk)
+
+    def _may_write(self, place: Resolved) -> None:
+        self._protected.check(place.real, place.asked)
+        if place.status is None and place.as_directory:
+            raise is_directory(place.asked)
+        if place.status is not None and place.status.st_nlink > 1:
+            self._protected.check_links(self._workspace.descriptor, place.status, place.asked)
+
+    def _key(self, real: bytes) -> Key:
+        # The absolute path, so that sessions on a directory and on one within it share the lock.
+        return "path", os.path.join(self._workspace.path, os.fsdecode(real))
+
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """What the last look before `begun` found."""
+
+    method: Method
+    device: int
+    inode: int  # of the file; of its directory where there is no file yet
+    directories: int  # to be made

@@ -1,0 +1,44 @@
+"""Locks by key, shared by every session of the process, and gone when nobody holds or awaits them.
+
+They keep two commits to one file apart, from the last look at its bytes to their replacement. Keys are taken in sorted
+order, so holders of several cannot wait for each other. asyncio's locks: for one event loop.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+Key: TypeAlias = tuple[str, str]  # a kind, and what it is of
+
+
+@dataclass(slots=True)
+class _Entry:
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    users: int = 0  # holders and waiters
+
+
+_entries: dict[Key, _Entry] = {}
+
+
+@asynccontextmanager
+async def held(*keys: Key) -> AsyncIterator[None]:
+    """Holds the locks of all `keys`."""
+    async with AsyncExitStack() as stack:
+        for key in sorted(set(keys)):
+            await stack.enter_async_context(_one(key))
+        yield
+
+
+@asynccontextmanager
+async def _one(key: Key) -> AsyncIterator[None]:
+    entry = _entries.setdefault(key, _Entry())
+    entry.users += 1
+    try:
+        async with entry.lock:
+            yield
+    finally:
+        entry.users -= 1
+        if not entry.users:
+            del _entries[key]

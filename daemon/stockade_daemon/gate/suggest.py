@@ -1,0 +1,51 @@
+"""What somebody may have meant by a name that does not exist: the nearest ones that do."""
+
+import difflib
+import os
+import unicodedata
+from itertools import islice
+from typing import Final
+
+from stockade_daemon.errors import GateRefusal, Refusal
+from stockade_daemon.gate.names import shown
+from stockade_daemon.gate.paths import Resolved, resolve
+from stockade_daemon.gate.refusals import Moved
+from stockade_daemon.gate.workspace import Workspace
+
+_LOOKED_AT: Final = 2000  # names of a directory
+_OFFERED: Final = 3
+
+
+def not_found(workspace: Workspace, path: bytes) -> GateRefusal:
+    """FS_NOT_FOUND for `path`, with near names from the deepest directory of it that exists."""
+    text = f"{shown(path)} does not exist."
+    try:
+        with resolve(workspace, path) as place:
+            near = _near(place)
+    except (Refusal, Moved, OSError):
+        near = []
+    if near:
+        text += f" Near it there {'is' if len(near) == 1 else 'are'} {', '.join(near)}."
+    return GateRefusal("FS_NOT_FOUND", f"{text} Check the path, or create the file with `write`.")
+
+
+def _near(place: Resolved) -> list[str]:
+    wanted = (place.missing or (place.name,))[0]
+    above = b"/".join(place.real.split(b"/")[: -1 - len(place.missing)])
+    directory = os.open(b".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=place.parent)
+    try:
+        with os.scandir(directory) as entries:
+            names = [os.fsencode(entry.name) for entry in islice(entries, _LOOKED_AT)]
+    finally:
+        os.close(directory)
+    # Names that look alike (composed or not, upper or lower case) come before names that are spelled alike.
+    folded = {name: _folded(name) for name in names}
+    same = sorted(name for name in names if folded[name] == _folded(wanted))
+    close = difflib.get_close_matches(_folded(wanted), folded.values(), n=_OFFERED, cutoff=0.7)
+    alike = sorted((name for name in names if folded[name] in close), key=lambda name: close.index(folded[name]))
+    found = dict.fromkeys([*same, *alike])
+    return [shown(b"/".join(part for part in (above, name) if part)) for name in islice(found, _OFFERED)]
+
+
+def _folded(name: bytes) -> str:
+    return unicodedata.normalize("NFC", name.decode("utf-8", "backslashreplace")).casefold()

@@ -1,0 +1,103 @@
+"""The workspace: a directory held by descriptor, so that it stays the same whatever its path comes to mean."""
+
+import os
+from types import TracebackType
+from typing import Self
+
+from stockade_daemon.errors import RequestError
+
+
+class Workspace:
+    """A kept O_PATH descriptor of a directory, and the directory's identity. A context manager.
+
+    `path` is absolute and free of links; `descriptor` belongs to this object; `device` and `inode` are those of
+    stat(2).
+    """
+
+    __slots__ = ("descriptor", "device", "inode", "path")
+
+    def __init__(self, path: str, descriptor: int) -> None:
+        status = os.fstat(descriptor)
+        self.path = path
+        self.descriptor = descriptor
+        self.device = status.st_dev
+        self.inode = status.st_ino
+
+    @classmethod
+    def open(cls, path: str) -> "Workspace":
+        """The workspace at an absolute path, links followed.
+
+        Raises RequestError: INVALID_ARGUMENT, NOT_FOUND or PERMISSION_DENIED.
+        """
+        if not path or "\0" in path or not os.path.isabs(path):
+            raise RequestError(
+                "INVALID_ARGUMENT", f"The workspace {path!r} is not an absolute path. Give the directory's full path."
+            )
+        try:
+            real = os.path.realpath(path, strict=True)
+            # realpath left no link; one that appears now is not followed.
+            descriptor = os.open(real, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except FileNotFoundError as error:
+            raise RequestError(
+                "NOT_FOUND",
+                f"The workspace {path!r} does not exist. Create the directory, or give another one.",
+                code="FS_NOT_FOUND",
+            ) from error
+        except NotADirectoryError as error:
+            raise RequestError(
+                "INVALID_ARGUMENT",
+                f"The workspace {path!r} is not a directory. Give the directory that holds the files.",
+                code="FS_NOT_DIRECTORY",
+            ) from error
+        except PermissionError as error:
+            raise _denied(path) from error
+        except OSError as error:
+            raise RequestError(
+                "INVALID_ARGUMENT",
+                f"The workspace {path!r} cannot be opened: {error.strerror}. Give another directory.",
+            ) from error
+        if not os.access(real, os.R_OK | os.X_OK):
+            os.close(descriptor)
+            raise _denied(path)
+        return cls(real, descriptor)
+
+    def beneath(self, path: bytes) -> bytes | None:
+        """What is left of an absolute `path` below the workspace; None where it leads elsewhere.
+
+        Directories are compared by identity, not by spelling, so any way to the workspace will do: through links
+        above it or through another mount. The rest is only text; resolving it is paths.py's work.
+        """
+        root = os.fsencode(self.path).rstrip(b"/")
+        if path.startswith(root + b"/") and b".." not in path[len(root) :].split(b"/"):
+            return path[len(root) + 1 :]
+        parts = path.split(b"/")
+        for count in range(len(parts), 0, -1):
+            try:
+                status = os.stat(b"/".join(parts[:count]) or b"/")
+            except OSError:
+                continue
+            if (status.st_dev, status.st_ino) == (self.device, self.inode):
+                return b"/".join(parts[count:])
+        return None
+
+    def close(self) -> None:
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+            self.descriptor = -1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _denied(path: str) -> RequestError:
+    return RequestError(
+        "PERMISSION_DENIED",
+        f"The daemon's user {os.geteuid()} may not read and search the workspace {path!r}. "
+        "Grant it access, or give another directory.",
+        code="FS_PERMISSION_DENIED",
+    )
