@@ -1,0 +1,84 @@
+# Presumes Python 3.11 or newer, git, make and libseccomp 2; what is missing is named with the command that installs it.
+# Everything else goes into .venv, which belongs to this directory and to the Python that made it.
+
+ifndef PYTHON
+PYTHON := $(shell for each in python3 python3.13 python3.12 python3.11; do \
+	$$each -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && echo $$each && exit; done; echo python3)
+endif
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/installed
+PROTOS = $(wildcard proto/stockade/v1/*.proto)
+PROTOC = PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m grpc_tools.protoc -I proto
+
+# A variable of the caller's shell must not put other code in front of what is installed here.
+unexport PYTHONPATH PYTHONHOME
+
+.DELETE_ON_ERROR:
+.PHONY: help install proto proto-check check test demo wheel force
+
+help:  ## list these verbs
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+install: $(STAMP)  ## make .venv and install everything into it
+
+proto: $(STAMP)  ## generate the Python stubs from proto/stockade/v1/*.proto
+	$(PROTOC) --python_out=proto --grpc_python_out=proto --mypy_out=quiet:proto --mypy_grpc_out=quiet:proto $(PROTOS)
+
+proto-check: $(STAMP)  ## fail if the committed stubs are not those of the .proto files
+	@fresh=$$(mktemp -d) && trap 'rm -rf "$$fresh"' EXIT && \
+	$(PROTOC) --python_out="$$fresh" --grpc_python_out="$$fresh" --mypy_out="quiet:$$fresh" --mypy_grpc_out="quiet:$$fresh" \
+		$(PROTOS) && \
+	diff -ru -x '__init__.py' -x '__pycache__' -x '*.proto' -x 'py.typed' proto/stockade/v1 "$$fresh/stockade/v1" || \
+	{ echo "The stubs differ from their .proto files: run 'make proto' and commit both together." >&2; exit 1; }
+
+check: $(STAMP)  ## lint, format, types, and the rule of who may import whom
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/pytest -q tests/house
+
+test: $(STAMP)  ## run all tests; ARGS goes to pytest
+	$(BIN)/pytest $(ARGS)
+
+demo: $(STAMP)  ## watch an agent fix a fault in a real program, through Stockade
+	$(BIN)/stockade demo --cache $(VENV)/demo
+
+wheel: $(STAMP)  ## build dist/stockade-*.whl
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
+
+# --- the environment ---
+
+# $(call need,CHECK,WHAT,DEBIAN,FEDORA,ALPINE)
+define need
+@{ $(1); } >/dev/null 2>&1 || { printf '%s\n' '$(2). Install what is missing:' \
+	'  Debian, Ubuntu:  apt-get install $(3)' '  Fedora:          dnf install $(4)' \
+	'  Alpine:          apk add $(5)' >&2; exit 1; }
+endef
+
+# An environment that was copied or moved, or whose Python is gone, another one, or not ours to run, is made anew:
+# its scripts name their interpreter by absolute path.
+SIGN = $(shell $(1) -c 'import sys; print("%s %d.%d" % ("$(CURDIR)", *sys.version_info[:2]))' 2>/dev/null)
+ifneq ($(shell cat $(STAMP) 2>/dev/null),$(call SIGN,$(PYTHON)))
+$(STAMP): force
+else ifneq ($(call SIGN,$(BIN)/python),$(call SIGN,$(PYTHON)))
+$(STAMP): force
+endif
+
+$(STAMP): pyproject.toml
+	$(call need,$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3$(comma) 11))',Python 3.11 or newer is needed and \
+	"$(PYTHON)" is not (name another with PYTHON=...),python3,python3,python3)
+	$(call need,$(PYTHON) -c 'import ensurepip$(comma) venv',$(PYTHON) cannot make virtual environments,\
+	python3-venv,python3,python3 py3-pip)
+	$(call need,git --version,git was not found,git,git,git)
+	$(call need,$(PYTHON) -c 'import ctypes; ctypes.CDLL("libseccomp.so.2")',libseccomp 2 was not found,\
+	libseccomp2,libseccomp,libseccomp)
+	@echo "installing into $(VENV) …"
+	@if [ "$$(cat $@ 2>/dev/null)" != '$(call SIGN,$(PYTHON))' ] || ! $(BIN)/python -m pip --version >/dev/null 2>&1; \
+	then $(PYTHON) -m venv --clear $(VENV); fi
+	@rm -f $@
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@echo '$(call SIGN,$(PYTHON))' > $@
+
+comma := ,
