@@ -9,19 +9,28 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from types import TracebackType
-from typing import Final, Generic, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, Protocol, Self, TypeVar
 
 import grpc
 from grpc import aio
 
-from stockade.v1.approvals_pb2_grpc import ApprovalsAsyncStub, ApprovalsStub
-from stockade.v1.calls_pb2_grpc import CallsAsyncStub, CallsStub
-from stockade.v1.catalog_pb2_grpc import CatalogAsyncStub, CatalogStub
-from stockade.v1.daemon_pb2_grpc import DaemonAsyncStub, DaemonStub
-from stockade.v1.events_pb2_grpc import EventsAsyncStub, EventsStub
-from stockade.v1.sessions_pb2_grpc import SessionsAsyncStub, SessionsStub
+from stockade.v1.approvals_pb2_grpc import ApprovalsStub
+from stockade.v1.calls_pb2_grpc import CallsStub
+from stockade.v1.catalog_pb2_grpc import CatalogStub
+from stockade.v1.daemon_pb2_grpc import DaemonStub
+from stockade.v1.events_pb2_grpc import EventsStub
+from stockade.v1.sessions_pb2_grpc import SessionsStub
 from stockade_client import wire
 from stockade_client.addresses import socket_path
+
+if TYPE_CHECKING:
+    # These exist in the stubs' types only: the same classes, over an asynchronous channel.
+    from stockade.v1.approvals_pb2_grpc import ApprovalsAsyncStub
+    from stockade.v1.calls_pb2_grpc import CallsAsyncStub
+    from stockade.v1.catalog_pb2_grpc import CatalogAsyncStub
+    from stockade.v1.daemon_pb2_grpc import DaemonAsyncStub
+    from stockade.v1.events_pb2_grpc import EventsAsyncStub
+    from stockade.v1.sessions_pb2_grpc import SessionsAsyncStub
 
 PATIENCE_S: Final = 10.0  # a daemon that is restarted is back within this
 FIRST_PAUSE_S: Final = 0.05
