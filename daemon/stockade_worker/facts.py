@@ -1,4 +1,4 @@
-"""What the kernel says about this process, for the daemon to compare with what was meant to hold (proc_pid_status(5))."""
+"""What the kernel says about this process, to be compared with what was meant to hold (proc_pid_status(5))."""
 
 import os
 from typing import Any

@@ -39,7 +39,8 @@ class Mounter:
             with theirs:
                 # Started from the main thread: the mounter dies when the thread that started it does.
                 process = await asyncio.create_subprocess_exec(
-                    library.executable(), "-I", "-S", "-B", "-c", _BOOT, str(theirs.fileno()), str(library.source().parent),
+                    library.executable(), "-I", "-S", "-B", "-c", _BOOT,
+                    str(theirs.fileno()), str(library.source().parent),
                     stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL,
                     stderr=None if os.environ.get("STOCKADE_DEBUG") else asyncio.subprocess.DEVNULL,
                     pass_fds=(theirs.fileno(),), env={"LC_ALL": "C.UTF-8"}, start_new_session=True, cwd="/",
@@ -61,7 +62,7 @@ class Mounter:
                     process.kill()
                     await process.wait()
 
-    async def ask(self, kind: str, descriptors: tuple[int, ...] = (), **arguments: Any) -> Frame:
+    async def ask(self, kind: str, arguments: dict[str, Any], descriptors: tuple[int, ...] = ()) -> Frame:
         """One request. Raises OSError with the mounter's errno and text, SandboxFailure when it is gone."""
         async with self._asking:
             self._number += 1
@@ -81,9 +82,9 @@ class Mounter:
             raise OSError(int(frame.header["errno"]), str(frame.header["message"]))
         return frame
 
-    async def make(self, kind: str, **arguments: Any) -> int:
+    async def make(self, kind: str, arguments: dict[str, Any]) -> int:
         """A request that is answered with one descriptor, which the caller closes."""
-        frame = await self.ask(kind, **arguments)
+        frame = await self.ask(kind, arguments)
         return frame.descriptors[0]
 
 

@@ -11,6 +11,7 @@ INSIDE_UID = 1000
 HOSTNAME = "stockade"
 # Bodies of the built-in tools share a template; importing them is safe, because they are ours.
 MODULES = ("stockade_worker.tools.read", "stockade_worker.tools.edit")
+_HOME = "/tmp"  # noqa: S108 (the worker's own)
 _PATH = "/usr/local/bin:/usr/bin:/bin"
 _FILES = {
     "/etc/passwd": "root:x:0:0:root:/:/usr/sbin/nologin\n"
@@ -71,7 +72,7 @@ def plan(profile: Profile, *, workspace: str | None, host_uid: int | None) -> Pl
 def environment(profile: Profile) -> dict[str, str]:
     """A body's environment, from nothing: what the profile sets and passes, and where programs and HOME are."""
     # The interpreter's directory comes first, so that python3 inside is the one that is sure to be there.
-    own = {"PATH": f"{os.path.dirname(library.executable())}:{_PATH}", "HOME": "/tmp", "TMPDIR": "/tmp"}
+    own = {"PATH": f"{os.path.dirname(library.executable())}:{_PATH}", "HOME": _HOME, "TMPDIR": _HOME}
     own |= {"USER": "agent", "LOGNAME": "agent"}
     passed = {name: os.environ[name] for name in profile.environment_pass if name in os.environ}
     return {**own, **passed, **profile.environment}

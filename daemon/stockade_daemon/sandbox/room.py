@@ -120,18 +120,18 @@ class Room:
         owner = None if self._uid is None else [found.st_uid, found.st_gid]
         request = {"key": self._key, "path": place.path, "device": place.device, "inode": place.inode}
         try:
-            await self._mounter.ask("workspace", **request, owner=owner, worker=self._uid)
+            await self._mounter.ask("workspace", {**request, "owner": owner, "worker": self._uid})
         except OSError as error:
             if owner is None or error.errno not in _NO_IDMAP:
                 raise SandboxFailure(
                     "SANDBOX_FAILED", f"the workspace cannot be mounted for workers: {error}"
                 ) from error
             _log.warning("%s cannot be id-mapped (%s): workers see its files as somebody else's", place.path, error)
-            await self._mounter.ask("workspace", **request, owner=None, worker=None)
+            await self._mounter.ask("workspace", {**request, "owner": None, "worker": None})
         stack.push_async_callback(self._forget)
 
     async def _forget(self) -> None:
-        await self._mounter.ask("forget", key=self._key)
+        await self._mounter.ask("forget", {"key": self._key})
 
     async def _spawn(self, template: Template, access: Access) -> Worker:
         scratch: Scratch | None = None
@@ -140,9 +140,9 @@ class Room:
         try:
             if access is Access.OVERLAY and self._place is not None:
                 scratch = self._scratch.make(mode=self._mode, uid=self._uid)
-                mount = await self._mounter.make("overlay", key=self._key, scratch=str(scratch.path))
+                mount = await self._mounter.make("overlay", {"key": self._key, "scratch": str(scratch.path)})
             elif access is Access.READ and self._place is not None:
-                mount = await self._mounter.make("view", key=self._key)
+                mount = await self._mounter.make("view", {"key": self._key})
             if self._uid is not None:
                 ends.give_to(self._uid)
             given = (*ends.inner(), *(() if mount is None else (mount,)))

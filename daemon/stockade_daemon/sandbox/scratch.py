@@ -44,7 +44,7 @@ class ScratchRoom:
                 raise ConfigurationError(f"{left}: cannot remove what an earlier daemon left: {error}") from error
 
     def make(self, *, mode: int, uid: int | None) -> Scratch:
-        """A new scratch directory whose upper directory has the workspace's mode, and the worker's uid if it has its own:
+        """A new scratch directory; its upper directory has the workspace's mode, and the worker's uid if it has one:
         what the upper directory says is what the merged root will say."""
         self._number += 1
         scratch = Scratch(self._place / f"{os.getpid()}-{self._number}")

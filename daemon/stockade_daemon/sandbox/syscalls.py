@@ -8,48 +8,106 @@ sensible message.
 
 from typing import Final
 
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
 GROUPS: Final[dict[str, tuple[str, ...]]] = {
     # What every program needs before it does anything of its own: start, memory map, exit, descriptors, identity.
-    "base": tuple(
-        ["access", "arch_prctl", "brk", "capget", "clone", "close", "close_range", "dup", "dup2", "dup3", "epoll_create", "epoll_create1", "epoll_ctl", "epoll_pwait", "epoll_pwait2", "epoll_wait", "eventfd", "eventfd2", "execve", "execveat", "exit", "exit_group", "fcntl", "fcntl64", "fork", "futex", "futex_requeue", "futex_wait", "futex_waitv", "futex_wake", "get_robust_list", "get_thread_area", "getcpu", "getegid", "geteuid", "getgid", "getgroups", "getpgid", "getpgrp", "getpid", "getppid", "getrandom", "getresgid", "getresuid", "getrlimit", "getrusage", "getsid", "gettid", "getuid", "ioctl", "landlock_add_rule", "landlock_create_ruleset", "landlock_restrict_self", "lseek", "membarrier", "mmap", "mmap2", "mprotect", "mremap", "mseal", "munmap", "pause", "pipe", "pipe2", "poll", "ppoll", "prctl", "prlimit64", "pselect6", "read", "readv", "restart_syscall", "rseq", "sched_getaffinity", "sched_yield", "seccomp", "select", "set_robust_list", "set_thread_area", "set_tid_address", "setpgid", "setrlimit", "setsid", "socketpair", "splice", "sysinfo", "tee", "ugetrlimit", "umask", "uname", "uretprobe", "vfork", "vmsplice", "wait4", "waitid", "waitpid", "write", "writev", "riscv_hwprobe", "map_shadow_stack", "getpeername", "getsockname", "getsockopt", "recvfrom", "recvmmsg", "recvmsg", "sendmmsg", "sendmsg", "sendto", "setsockopt", "shutdown"]
+    "base": _names(
+        """
+        access arch_prctl brk capget clone close close_range dup dup2 dup3 epoll_create epoll_create1 epoll_ctl
+        epoll_pwait epoll_pwait2 epoll_wait eventfd eventfd2 execve execveat exit exit_group fcntl fcntl64 fork
+        futex futex_requeue futex_wait futex_waitv futex_wake get_robust_list get_thread_area getcpu getegid geteuid
+        getgid getgroups getpgid getpgrp getpid getppid getrandom getresgid getresuid getrlimit getrusage getsid
+        gettid getuid ioctl landlock_add_rule landlock_create_ruleset landlock_restrict_self lseek membarrier mmap
+        mmap2 mprotect mremap mseal munmap pause pipe pipe2 poll ppoll prctl prlimit64 pselect6 read readv
+        restart_syscall rseq sched_getaffinity sched_yield seccomp select set_robust_list set_thread_area
+        set_tid_address setpgid setrlimit setsid socketpair splice sysinfo tee ugetrlimit umask uname uretprobe
+        vfork vmsplice wait4 waitid waitpid write writev riscv_hwprobe map_shadow_stack getpeername getsockname
+        getsockopt recvfrom recvmmsg recvmsg sendmmsg sendmsg sendto setsockopt shutdown
+        """
     ),
     # Files and directories, as far as the mounts let them.
-    "files": tuple(
-        ["chdir", "chmod", "chown", "copy_file_range", "creat", "faccessat", "faccessat2", "fadvise64", "fallocate", "fchdir", "fchmod", "fchmodat", "fchown", "fchownat", "fdatasync", "fgetxattr", "flistxattr", "flock", "fremovexattr", "fsetxattr", "fstat", "fstatfs", "fsync", "ftruncate", "futimesat", "getcwd", "getdents", "getdents64", "getxattr", "getxattrat", "inotify_add_watch", "inotify_init", "inotify_init1", "inotify_rm_watch", "lchown", "lgetxattr", "link", "linkat", "listxattr", "listxattrat", "llistxattr", "lremovexattr", "lsetxattr", "lstat", "mkdir", "mkdirat", "mknod", "mknodat", "newfstatat", "open", "openat", "openat2", "pread64", "preadv", "preadv2", "pwrite64", "pwritev", "pwritev2", "readahead", "readlink", "readlinkat", "removexattr", "removexattrat", "rename", "renameat", "renameat2", "rmdir", "sendfile", "setxattr", "setxattrat", "stat", "statfs", "statx", "symlink", "symlinkat", "sync", "sync_file_range", "syncfs", "truncate", "unlink", "unlinkat", "utime", "utimensat", "utimes"]
+    "files": _names(
+        """
+        chdir chmod chown copy_file_range creat faccessat faccessat2 fadvise64 fallocate fchdir fchmod fchmodat
+        fchown fchownat fdatasync fgetxattr flistxattr flock fremovexattr fsetxattr fstat fstatfs fsync ftruncate
+        futimesat getcwd getdents getdents64 getxattr getxattrat inotify_add_watch inotify_init inotify_init1
+        inotify_rm_watch lchown lgetxattr link linkat listxattr listxattrat llistxattr lremovexattr lsetxattr lstat
+        mkdir mkdirat mknod mknodat newfstatat open openat openat2 pread64 preadv preadv2 pwrite64 pwritev pwritev2
+        readahead readlink readlinkat removexattr removexattrat rename renameat renameat2 rmdir sendfile setxattr
+        setxattrat stat statfs statx symlink symlinkat sync sync_file_range syncfs truncate unlink unlinkat utime
+        utimensat utimes
+        """
     ),
     # Signalling and waiting for processes of the worker's own pid namespace.
-    "processes": tuple(
-        ["kill", "pidfd_open", "pidfd_send_signal", "process_mrelease", "rt_sigqueueinfo", "rt_tgsigqueueinfo", "tgkill", "tkill", "setfsgid", "setfsuid", "setgid", "setgroups", "setregid", "setresgid", "setresuid", "setreuid", "setuid", "getpriority", "ioprio_get"]
+    "processes": _names(
+        """
+        kill pidfd_open pidfd_send_signal process_mrelease rt_sigqueueinfo rt_tgsigqueueinfo tgkill tkill setfsgid
+        setfsuid setgid setgroups setregid setresgid setresuid setreuid setuid getpriority ioprio_get
+        """
     ),
-    "signals": tuple(
-        ["rt_sigaction", "rt_sigpending", "rt_sigprocmask", "rt_sigreturn", "rt_sigsuspend", "rt_sigtimedwait", "sigaltstack", "signalfd", "signalfd4", "sigreturn"]
+    "signals": _names(
+        """
+        rt_sigaction rt_sigpending rt_sigprocmask rt_sigreturn rt_sigsuspend rt_sigtimedwait sigaltstack signalfd
+        signalfd4 sigreturn
+        """
     ),
-    "time": tuple(
-        ["alarm", "clock_getres", "clock_gettime", "clock_nanosleep", "getitimer", "gettimeofday", "nanosleep", "setitimer", "time", "timer_create", "timer_delete", "timer_getoverrun", "timer_gettime", "timer_settime", "timerfd_create", "timerfd_gettime", "timerfd_settime", "times"]
+    "time": _names(
+        """
+        alarm clock_getres clock_gettime clock_nanosleep getitimer gettimeofday nanosleep setitimer time
+        timer_create timer_delete timer_getoverrun timer_gettime timer_settime timerfd_create timerfd_gettime
+        timerfd_settime times
+        """
     ),
-    "memory": tuple(["cachestat", "madvise", "mincore", "msync", "pkey_alloc", "pkey_free", "pkey_mprotect"]),
+    "memory": _names(
+        """
+        cachestat madvise mincore msync pkey_alloc pkey_free pkey_mprotect
+        """
+    ),
     # Memory files, locked memory and POSIX asynchronous I/O: within the worker, but more kernel surface.
-    "ipc_local": tuple(
-        ["io_cancel", "io_destroy", "io_getevents", "io_pgetevents", "io_setup", "io_submit", "memfd_create", "mlock", "mlock2", "mlockall", "munlock", "munlockall"]
+    "ipc_local": _names(
+        """
+        io_cancel io_destroy io_getevents io_pgetevents io_setup io_submit memfd_create mlock mlock2 mlockall
+        munlock munlockall
+        """
     ),
     # Unix sockets of the worker's own; the network namespace keeps abstract ones apart, the root hides the others.
-    "sockets_local": tuple(["socket", "bind", "connect", "listen", "accept", "accept4"]),
+    "sockets_local": _names("socket bind connect listen accept accept4"),
     # IPv4 and IPv6 in the worker's own network namespace.
-    "sockets_inet": tuple(["socket", "bind", "connect", "listen", "accept", "accept4"]),
-    "sysv_ipc": tuple(
-        ["mq_getsetattr", "mq_notify", "mq_open", "mq_timedreceive", "mq_timedsend", "mq_unlink", "msgctl", "msgget", "msgrcv", "msgsnd", "semctl", "semget", "semop", "semtimedop", "shmat", "shmctl", "shmdt", "shmget"]
+    "sockets_inet": _names("socket bind connect listen accept accept4"),
+    "sysv_ipc": _names(
+        """
+        mq_getsetattr mq_notify mq_open mq_timedreceive mq_timedsend mq_unlink msgctl msgget msgrcv msgsnd semctl
+        semget semop semtimedop shmat shmctl shmdt shmget
+        """
     ),
     # ptrace of the worker's own processes.
-    "debug": ("ptrace",),
-    "scheduling": tuple(
-        ["ioprio_set", "sched_get_priority_max", "sched_get_priority_min", "sched_getattr", "sched_getparam", "sched_getscheduler", "sched_rr_get_interval", "sched_setaffinity", "sched_setattr", "sched_setparam", "sched_setscheduler", "setpriority"]
+    "debug": _names("ptrace"),
+    "scheduling": _names(
+        """
+        ioprio_set sched_get_priority_max sched_get_priority_min sched_getattr sched_getparam sched_getscheduler
+        sched_rr_get_interval sched_setaffinity sched_setattr sched_setparam sched_setscheduler setpriority
+        """
     ),
 }
 
 # Known calls that only the privileged make, that nothing in a sandbox may, or that a program understands best as
 # "operation not permitted" where its profile does not allow the group.
-REFUSED: Final[tuple[str, ...]] = tuple(
-    ["accept", "accept4", "acct", "add_key", "adjtimex", "bind", "bpf", "chroot", "clock_adjtime", "clock_settime", "connect", "delete_module", "fanotify_init", "fanotify_mark", "finit_module", "fsconfig", "fsmount", "fsopen", "fspick", "get_mempolicy", "init_module", "io_uring_enter", "io_uring_register", "io_uring_setup", "ioperm", "iopl", "kcmp", "kexec_file_load", "kexec_load", "keyctl", "listen", "listmount", "lookup_dcookie", "lsm_get_self_attr", "lsm_list_modules", "lsm_set_self_attr", "mbind", "memfd_secret", "migrate_pages", "modify_ldt", "mount", "mount_setattr", "move_mount", "move_pages", "name_to_handle_at", "nfsservctl", "open_by_handle_at", "open_tree", "open_tree_attr", "perf_event_open", "pidfd_getfd", "pivot_root", "process_madvise", "process_vm_readv", "process_vm_writev", "ptrace", "quotactl", "quotactl_fd", "reboot", "remap_file_pages", "request_key", "set_mempolicy", "set_mempolicy_home_node", "setdomainname", "sethostname", "setns", "settimeofday", "socket", "statmount", "stime", "swapoff", "swapon", "sysfs", "syslog", "umount", "umount2", "unshare", "uselib", "userfaultfd", "ustat", "vhangup", "vm86", "vm86old"]
+REFUSED: Final = _names(
+    """
+    accept accept4 acct add_key adjtimex bind bpf chroot clock_adjtime clock_settime connect delete_module
+    fanotify_init fanotify_mark finit_module fsconfig fsmount fsopen fspick get_mempolicy init_module io_uring_enter
+    io_uring_register io_uring_setup ioperm iopl kcmp kexec_file_load kexec_load keyctl listen listmount
+    lookup_dcookie lsm_get_self_attr lsm_list_modules lsm_set_self_attr mbind memfd_secret migrate_pages modify_ldt
+    mount mount_setattr move_mount move_pages name_to_handle_at nfsservctl open_by_handle_at open_tree
+    open_tree_attr perf_event_open pidfd_getfd pivot_root process_madvise process_vm_readv process_vm_writev ptrace
+    quotactl quotactl_fd reboot remap_file_pages request_key set_mempolicy set_mempolicy_home_node setdomainname
+    sethostname setns settimeofday socket statmount stime swapoff swapon sysfs syslog umount umount2 unshare uselib
+    userfaultfd ustat vhangup vm86 vm86old
+    """
 )
 
 # Calls whose arguments lie in memory, where a filter cannot look: answered as if the kernel did not have them, so that

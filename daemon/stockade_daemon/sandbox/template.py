@@ -5,7 +5,7 @@ import os
 import signal
 import socket
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
 from stockade_daemon.errors import SandboxFailure
 from stockade_daemon.sandbox.channel import ChannelClosed, FrameChannel
@@ -35,16 +35,14 @@ class Template:
             channel = stack.enter_context(FrameChannel(ours, with_descriptors=True))
             with theirs:
                 try:
-                    frame = await mounter.ask("template", (theirs.fileno(),), plan=plan.root)
+                    frame = await mounter.ask("template", {"plan": plan.root}, (theirs.fileno(),))
                 except OSError as error:
                     raise unavailable({"step": "clone", "message": str(error)}) from error
             pidfd = frame.descriptors[0]
             stack.push_async_callback(_end, channel, pidfd)
-            try:
-                # The zygote may have failed before it could read this; then its last words are what counts.
+            # The zygote may have failed before it could read this; then its last words are what counts.
+            with suppress(ChannelClosed):
                 await channel.send(plan.start, plan.blob)
-            except ChannelClosed:
-                pass
             try:
                 answer = await channel.receive()
             except (ChannelClosed, BrokenFrame) as error:

@@ -6,7 +6,12 @@ from dataclasses import dataclass
 
 from stockade_toolkit import OpenedFile, ToolError
 
-_MARKS = ((codecs.BOM_UTF32_LE, "utf-32"), (codecs.BOM_UTF32_BE, "utf-32"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))  # fmt: skip
+_MARKS = (
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +34,7 @@ def content(file: OpenedFile) -> bytes:
 
 
 def decode(data: bytes, path: str, encoding: str | None) -> Text:
-    """Raises ToolError: FS_NOT_TEXT (binary), FS_NOT_UTF8 (names a likely encoding), INVALID_ARGS (no such encoding)."""
+    """Raises ToolError: FS_NOT_TEXT (binary), FS_NOT_UTF8 (names a likely one), INVALID_ARGS (no such encoding)."""
     if encoding is None:
         marked = next((name for mark, name in _MARKS if data.startswith(mark)), None)
         if marked:
