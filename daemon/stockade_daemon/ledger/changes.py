@@ -40,8 +40,7 @@ class Entry:
 
 
 def open_session(record: SessionRecord, entry: Entry) -> Callable[[Transaction], SessionRecord]:
-    """Adds the session with its first event; the stored record, which is another one where the id was taken.
-    """
+    """Adds the session with its first event; the stored record, which is another one where the id was taken."""
 
     def change(transaction: Transaction) -> SessionRecord:
         added = transaction.connection.execute(
@@ -86,9 +85,7 @@ def close_session(entry: Entry) -> Callable[[Transaction], None]:
                 f"The session {entry.session_id!r} has {row[0]} calls without a result; settle them first.",
             )
         entry.record(transaction)
-        transaction.connection.execute(
-            "UPDATE sessions SET state = 'closed' WHERE session_no = ?", (tail.session_no,)
-        )
+        transaction.connection.execute("UPDATE sessions SET state = 'closed' WHERE session_no = ?", (tail.session_no,))
         tail.closed = True
 
     return change

@@ -43,9 +43,7 @@ def opened(path: str) -> Iterator[sqlite3.Connection]:
                     f"{path}: cannot be used ({error}); look at the disk's room and rights, then start again"
                 ) from error
             except sqlite3.DatabaseError as error:
-                raise ConfigurationError(
-                    f"{path}: is no ledger or is damaged ({error}); {_ELSEWHERE}"
-                ) from error
+                raise ConfigurationError(f"{path}: is no ledger or is damaged ({error}); {_ELSEWHERE}") from error
             yield connection
 
 
@@ -65,8 +63,7 @@ def _check_directory(path: str) -> None:
         found = os.stat(directory)
     except OSError as error:
         raise ConfigurationError(
-            f"{directory}: no directory for the ledger ({error.strerror}); "
-            f"make it with `mkdir -m 0700 {directory}`"
+            f"{directory}: no directory for the ledger ({error.strerror}); make it with `mkdir -m 0700 {directory}`"
         ) from error
     # Whoever may write there could put another file in the ledger's place.
     if not stat.S_ISDIR(found.st_mode) or found.st_mode & 0o022 or found.st_uid not in (0, os.geteuid()):
@@ -107,9 +104,7 @@ def _locked(path: str) -> Iterator[None]:
 def _make(path: str) -> None:
     """Makes the file before SQLite would: private from its first moment, and never through a link."""
     try:
-        descriptor = os.open(
-            path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600
-        )
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
     except OSError as error:
         raise ConfigurationError(f"{path}: cannot be opened: {error.strerror}; {_ELSEWHERE}") from error
     try:

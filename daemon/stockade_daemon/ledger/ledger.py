@@ -84,9 +84,7 @@ class Ledger:
 
     # Events.
 
-    async def append(
-        self, session_id: str, type: str, call_id: str = "", body: Mapping[str, Json] = _EMPTY
-    ) -> Event:
+    async def append(self, session_id: str, type: str, call_id: str = "", body: Mapping[str, Json] = _EMPTY) -> Event:
         """Records an event. `body` is rendered at once: what happens to it afterwards does not change the
         record.
 
@@ -112,9 +110,7 @@ class Ledger:
 
         With `call_id`, only that call's. Empty where there is no such session.
         """
-        return await self._readers.do(
-            lambda connection: queries.events(connection, session_id, after, limit, call_id)
-        )
+        return await self._readers.do(lambda connection: queries.events(connection, session_id, after, limit, call_id))
 
     async def follow(
         self, session_id: str, *, after: int = 0, call_id: str | None = None
@@ -230,9 +226,7 @@ class Ledger:
 
     async def output(self, session_id: str, call_id: str, part: str) -> bytes | None:
         """What `settle` was given as that part, or a large value's JSON text; None where there is none."""
-        return await self._readers.do(
-            lambda connection: queries.output(connection, session_id, call_id, part)
-        )
+        return await self._readers.do(lambda connection: queries.output(connection, session_id, call_id, part))
 
     async def unsettled(self) -> list[Unsettled]:
         """Calls without a result, with their events; after a start, those that the last daemon left under
@@ -243,16 +237,12 @@ class Ledger:
 
 def _free(type: str) -> str:
     if type in changes.RESERVED:
-        raise ValueError(
-            f"{type} moves a session or a call to another state; the method that does so records it"
-        )
+        raise ValueError(f"{type} moves a session or a call to another state; the method that does so records it")
     return type
 
 
 def _entry(session_id: str, type: str, call_id: str, body: Mapping[str, Json]) -> changes.Entry:
-    return changes.Entry(
-        session_id, type, call_id, time.time_ns() // 1_000_000, json_text.dump(body).decode()
-    )
+    return changes.Entry(session_id, type, call_id, time.time_ns() // 1_000_000, json_text.dump(body).decode())
 
 
 def _event(entry: changes.Entry, seq: int) -> Event:
@@ -261,9 +251,7 @@ def _event(entry: changes.Entry, seq: int) -> Event:
     return Event(entry.session_id, seq, entry.type, entry.call_id, entry.time_ms, body)
 
 
-def _split(
-    result: Mapping[str, Json], outputs: Mapping[str, bytes]
-) -> tuple[dict[str, Json], dict[str, bytes]]:
+def _split(result: Mapping[str, Json], outputs: Mapping[str, bytes]) -> tuple[dict[str, Json], dict[str, bytes]]:
     """The body to record, and the outputs beside it."""
     if VALUE_PART in outputs:
         raise ValueError(f"the output part {VALUE_PART!r} is the ledger's own: give the value in the result")

@@ -31,8 +31,7 @@ _CALL = (
 
 
 _FIRST_EVENT = (
-    "(SELECT min(seq) FROM events AS f"
-    " WHERE f.session_no = c.session_no AND f.call_id = c.call_id AND f.call_id <> '')"
+    "(SELECT min(seq) FROM events AS f WHERE f.session_no = c.session_no AND f.call_id = c.call_id AND f.call_id <> '')"
 )
 
 
@@ -45,9 +44,7 @@ class Page:
     closed: bool  # and there never will be: the session was closed
 
 
-def events(
-    connection: sqlite3.Connection, session_id: str, after: int, limit: int, call_id: str | None
-) -> list[Event]:
+def events(connection: sqlite3.Connection, session_id: str, after: int, limit: int, call_id: str | None) -> list[Event]:
     """At most `limit` events with numbers greater than `after`; empty where there is no such session."""
     return [_event(row) for row in _select_events(connection, session_id, after, limit, call_id)]
 
@@ -64,9 +61,7 @@ def page(
     """A page bounded by number and by the text of the bodies (one event at least); None: no such session."""
     connection.execute("BEGIN")  # the state and the events are of one moment
     try:
-        found = connection.execute(
-            "SELECT state FROM sessions WHERE session_id = ?", (session_id,)
-        ).fetchone()
+        found = connection.execute("SELECT state FROM sessions WHERE session_id = ?", (session_id,)).fetchone()
         if found is None:
             return None
         taken: list[Event] = []
@@ -95,16 +90,13 @@ def sessions(connection: sqlite3.Connection) -> list[SessionRecord]:
 
 
 def call(connection: sqlite3.Connection, session_id: str, call_id: str) -> CallRecord | None:
-    row = connection.execute(
-        f"{_CALL} WHERE s.session_id = ? AND c.call_id = ?", (session_id, call_id)
-    ).fetchone()
+    row = connection.execute(f"{_CALL} WHERE s.session_id = ? AND c.call_id = ?", (session_id, call_id)).fetchone()
     return None if row is None else _call(row)
 
 
 def output(connection: sqlite3.Connection, session_id: str, call_id: str, part: str) -> bytes | None:
     row = connection.execute(
-        "SELECT data FROM outputs JOIN sessions USING (session_no)"
-        " WHERE session_id = ? AND call_id = ? AND part = ?",
+        "SELECT data FROM outputs JOIN sessions USING (session_no) WHERE session_id = ? AND call_id = ? AND part = ?",
         (session_id, call_id, part),
     ).fetchone()
     return None if row is None else bytes(row[0])

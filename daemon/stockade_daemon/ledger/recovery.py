@@ -38,9 +38,7 @@ def settle_unfinished(unsettled: Unsettled, prove: Callable[[Mapping[str, Json]]
     events = unsettled.events
     dispatched = next((event for event in events if event.type == CALL_DISPATCHED), None)
     if dispatched is None:
-        waited = (
-            " while the call waited for an approval" if _waits(events) else " before the call was started"
-        )
+        waited = " while the call waited for an approval" if _waits(events) else " before the call was started"
         return _body(
             unsettled,
             "TOOL_NOT_STARTED",
@@ -97,9 +95,7 @@ def _effects(events: Sequence[Event], prove: Callable[[Mapping[str, Json]], Proo
     return "; ".join(found) or NOTHING
 
 
-def _body(
-    unsettled: Unsettled, code: str, message: str, effects: str, dispatched: Event | None
-) -> dict[str, Json]:
+def _body(unsettled: Unsettled, code: str, message: str, effects: str, dispatched: Event | None) -> dict[str, Json]:
     domain, retry = CODES[code]
     return {
         "ok": False,

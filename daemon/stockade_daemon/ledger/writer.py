@@ -64,9 +64,7 @@ class Transaction:
         """The same; raises RequestError FAILED_PRECONDITION where the session is closed."""
         tail = self.tail(session_id)
         if tail.closed:
-            raise RequestError(
-                "FAILED_PRECONDITION", f"The session {session_id!r} is closed; open one with a new id."
-            )
+            raise RequestError("FAILED_PRECONDITION", f"The session {session_id!r} is closed; open one with a new id.")
         return tail
 
     def record(self, session_id: str, type: str, call_id: str, time_ms: int, body: str) -> int:
@@ -120,9 +118,7 @@ class Queued(Generic[T]):
 class Writer:
     """Owned by the event loop that made it; every method but those of the thread is called there."""
 
-    def __init__(
-        self, path: str, connection: sqlite3.Connection, committed: Callable[[set[str]], None]
-    ) -> None:
+    def __init__(self, path: str, connection: sqlite3.Connection, committed: Callable[[set[str]], None]) -> None:
         """`committed` is called in the loop, with the sessions that have new events, after each commit."""
         self.transactions = 0  # commits so far
         self.changes = 0  # changes that they held
@@ -219,8 +215,7 @@ class Writer:
         self._transaction.tidy()
 
     def _write(self, batch: list[Queued[Any]]) -> set[str]:
-        """Commits the batch; its values and errors are filled in. Returns the sessions that have new events.
-        """
+        """Commits the batch; its values and errors are filled in. Returns the sessions that have new events."""
         if self.failure is None:
             try:
                 return self._together(batch)
