@@ -40,8 +40,7 @@ WORKSPACES: Final[Key[tuple[str, ...]]] = Key(
     several(absolute_path, most=1024),
     (),
     "array of absolute paths",
-    "Directories at or below which a shared daemon of root opens sessions. Other daemons open what their uid "
-    "owns.",
+    "Directories at or below which a shared daemon of root opens sessions. Other daemons open what their uid owns.",
 )
 PROFILES: Final[Key[tuple[str, ...]]] = Key(
     "profiles.paths",
@@ -77,9 +76,7 @@ def load(
     """
     document = toml_text.parse(_contents(path), source=str(path)) if path else _EMPTY
     at = settings.read(document, KEYS)
-    chosen_socket = (
-        socket.absolute() if socket else Path(at[SOCKET]) if at[SOCKET] else default_socket(environ)
-    )
+    chosen_socket = socket.absolute() if socket else Path(at[SOCKET]) if at[SOCKET] else default_socket(environ)
     chosen_state = state.absolute() if state else Path(at[STATE]) if at[STATE] else default_state(environ)
     length = len(os.fsencode(chosen_socket))
     if length > SOCKET_BYTES:

@@ -101,9 +101,7 @@ def _refuse_unknown(document: Document, keys: Sequence[Key[Any]]) -> None:
                 walk(value, inner)
             else:
                 where = f"[{'.'.join(map(str, inner))}]"
-                faults.append(
-                    (document.line(inner), inner, f"`{name}` is a table; write its keys beneath {where}")
-                )
+                faults.append((document.line(inner), inner, f"`{name}` is a table; write its keys beneath {where}"))
 
     walk(document.table, ())
     if faults:
@@ -123,9 +121,7 @@ def _unknown(name: str, way: Way, siblings: list[str], keys: Sequence[Key[Any]])
         by_last = {key.name.rpartition(".")[2]: key.name for key in keys}
         other = nearest(name, by_last)
         near = by_last[other] if other else None
-    hint = (
-        f"the nearest valid key is {near!r}" if near else f"the keys here are {', '.join(sorted(siblings))}"
-    )
+    hint = f"the nearest valid key is {near!r}" if near else f"the keys here are {', '.join(sorted(siblings))}"
     return f"{reason}; {hint}"
 
 

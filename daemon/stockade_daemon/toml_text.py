@@ -65,9 +65,7 @@ def parse(text: bytes, *, source: str) -> Document:
         line = text.count(b"\n", 0, error.start) + 1
         raise ConfigurationError(f"{source}:{line}: this is not UTF-8 text; save the file as UTF-8") from None
     if decoded.startswith("\ufeff"):
-        raise ConfigurationError(
-            f"{source}:1: the file begins with a byte order mark; save it as UTF-8 without one"
-        )
+        raise ConfigurationError(f"{source}:1: the file begins with a byte order mark; save it as UTF-8 without one")
     decoded = decoded.replace("\r\n", "\n")  # what tomllib does first, so lines and places agree
     if "\0" in decoded:
         line = decoded.count("\n", 0, decoded.index("\0")) + 1
@@ -78,15 +76,11 @@ def parse(text: bytes, *, source: str) -> Document:
     except tomllib.TOMLDecodeError as error:
         raise ConfigurationError(_syntax(source, decoded, str(error))) from None
     except RecursionError:
-        raise ConfigurationError(
-            f"{source}:1: arrays or tables are nested too deeply; flatten them"
-        ) from None
+        raise ConfigurationError(f"{source}:1: arrays or tables are nested too deeply; flatten them") from None
     except ValueError:  # Python's own limit for converting integers, which comes without a place
         found = re.search(r"[0-9_]{640,}", decoded)
         line = decoded.count("\n", 0, found.start()) + 1 if found else 1
-        raise ConfigurationError(
-            f"{source}:{line}: an integer has too many digits; no key takes one"
-        ) from None
+        raise ConfigurationError(f"{source}:{line}: an integer has too many digits; no key takes one") from None
     return Document(source=source, table=table, lines=lines)
 
 

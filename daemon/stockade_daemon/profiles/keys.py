@@ -57,9 +57,7 @@ def system_path(value: object) -> str:
         raise Unfit('is "/", the whole host; name the directories that programs need, for example "/usr"')
     for tree in _FORBIDDEN_TREES:
         if path == tree or path.startswith(tree + "/"):
-            raise Unfit(
-                f'is "{path}"; {tree} of the host is never shown, workers get their own or none: remove it'
-            )
+            raise Unfit(f'is "{path}"; {tree} of the host is never shown, workers get their own or none: remove it')
     if path == "/tmp":  # noqa: S108 - a name to refuse, not a file to make
         raise Unfit('is "/tmp"; workers have a /tmp of their own: remove it, or name one directory in it')
     return path
@@ -88,13 +86,10 @@ _DECISIONS: Final = '"allow", "ask" or "deny"'
 
 _DISCARD: Final[Literal["discard"]] = "discard"
 _LATER: Final = (
-    'is "{word}", which this version cannot do: it lists what a command changed and discards it; '
-    'write "discard"'
+    'is "{word}", which this version cannot do: it lists what a command changed and discards it; write "discard"'
 )
 
-DESCRIPTION = Key(
-    "description", text(400), "", "text, at most 400 characters", "One line for lists of profiles."
-)
+DESCRIPTION = Key("description", text(400), "", "text, at most 400 characters", "One line for lists of profiles.")
 
 SYSTEM: Final[Key[tuple[str, ...]]] = Key(
     "filesystem.system",
@@ -214,12 +209,8 @@ OUTPUT_MB = Key(
     "Kept of stdout and of stderr, each; what comes after is read and dropped, and the result says so.",
 )
 
-READS = Key(
-    "approval.reads", _decision, _ALLOW, _DECISIONS, "Calls that only look at files (tools of kind read)."
-)
-WRITES = Key(
-    "approval.writes", _decision, _DENY, _DECISIONS, "Changes to files through the gate (kind write)."
-)
+READS = Key("approval.reads", _decision, _ALLOW, _DECISIONS, "Calls that only look at files (tools of kind read).")
+WRITES = Key("approval.writes", _decision, _DENY, _DECISIONS, "Changes to files through the gate (kind write).")
 COMMANDS = Key("approval.commands", _decision, _ALLOW, _DECISIONS, "Running commands (kind command).")
 EFFECTS = Key(
     "approval.effects",

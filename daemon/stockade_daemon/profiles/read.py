@@ -60,9 +60,7 @@ def load(name: str, *, directories: Sequence[Path]) -> Profile:
         raise RequestError("NOT_FOUND", f"no profile is named {name[:80]!r}; {hint}")
     if len(found) > 1:
         places = " and ".join(str(path) for path in found)
-        raise ConfigurationError(
-            f"{found[1]}:1: two profiles are named {name!r}, {places}; rename one of them"
-        )
+        raise ConfigurationError(f"{found[1]}:1: two profiles are named {name!r}, {places}; rename one of them")
     return parse(_contents(found[0]), name=name, source=str(found[0]))
 
 
@@ -75,6 +73,7 @@ def parse(text: bytes, *, name: str, source: str) -> Profile:
     environment = at[keys.SET]
     return Profile(
         name=name,
+        text=text,
         digest=hashlib.sha256(text).hexdigest(),
         source=source,
         description=at[keys.DESCRIPTION],

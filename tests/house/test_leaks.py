@@ -1,0 +1,137 @@
+"""The checker that fails where a command leaves something behind."""
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+LEAKS = Path(__file__).parents[1] / "leaks.py"
+
+
+def leaks(*arguments: str, patience: float = 2.0) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(LEAKS), "--patience", str(patience), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+def python(code: str) -> tuple[str, ...]:
+    return "--", sys.executable, "-c", code
+
+
+def test_a_command_that_leaves_nothing_passes() -> None:
+    done = leaks(*python("import tempfile; tempfile.TemporaryDirectory().cleanup(); print('said')"))
+    assert (done.returncode, done.stdout, done.stderr) == (0, "said\n", "leaks: nothing left behind\n")
+
+
+@pytest.mark.parametrize(("code", "status"), [("raise SystemExit(7)", 7), ("import os; os.kill(os.getpid(), 9)", 137)])
+def test_a_clean_commands_own_status_comes_through(code: str, status: int) -> None:
+    assert leaks(*python(code)).returncode == status
+
+
+def test_a_command_that_does_not_exist_is_said_to() -> None:
+    done = leaks("--", "/no/such/program", patience=0.2)
+    assert done.returncode == 127
+    assert "No such file or directory" in done.stderr
+
+
+def test_no_command_is_a_mistake_in_usage() -> None:
+    assert leaks().returncode == 2
+
+
+def test_a_process_that_is_left_fails_even_in_a_session_of_its_own_and_without_environment() -> None:
+    code = (
+        "import os, subprocess; subprocess.Popen(['/bin/sleep', '600'], start_new_session=True, env={},"
+        " stdin=-3, stdout=-3, stderr=-3)"
+    )
+    done = leaks(*python(code), patience=0.2)
+    assert done.returncode == 1
+    assert "left behind: process" in done.stderr
+    assert "/bin/sleep 600" in done.stderr
+
+
+def test_a_process_that_ends_soon_is_waited_for() -> None:
+    code = "import subprocess; subprocess.Popen(['/bin/sleep', '0.3'], stdin=-3, stdout=-3, stderr=-3)"
+    assert leaks(*python(code)).returncode == 0
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import tempfile; tempfile.mkdtemp()",
+        "import tempfile; tempfile.mkstemp(prefix='xy')",
+        "import os, socket; socket.socket(socket.AF_UNIX).bind(os.environ['TMPDIR'] + '/s')",
+    ],
+)
+def test_a_temporary_file_directory_or_socket_that_is_left_fails(code: str) -> None:
+    done = leaks(*python(code), patience=0.2)
+    assert done.returncode == 1
+    assert "left behind: file " in done.stderr
+
+
+def test_what_pytest_keeps_is_not_a_leak() -> None:
+    assert leaks(*python("import os; os.makedirs(os.environ['TMPDIR'] + '/pytest-of-x/pytest-0')")).returncode == 0
+
+
+def test_a_name_of_the_product_that_is_left_in_a_shared_place_fails() -> None:
+    path = f"/var/tmp/stockade-leaks-{os.getpid()}"
+    try:
+        done = leaks(*python(f"open({path!r}, 'w')"), patience=0.2)
+        assert done.returncode == 1
+        assert f"left behind: file {path}" in done.stderr
+    finally:
+        Path(path).unlink()
+
+
+def test_a_name_that_another_living_process_uses_is_not_the_commands(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "go")
+    os.mkfifo(tmp_path / "made")
+    with tempfile.TemporaryDirectory(prefix="other-", dir="/var/tmp") as parent:
+        directory = f"/var/tmp/stockade-{os.path.basename(parent)}"
+        # The other process makes and enters its directory while the command runs, and stays.
+        other = (
+            "import os, sys; open('go').close(); made = open('made', 'w');"
+            f" os.mkdir({directory!r}); os.chdir({directory!r}); made.close();"
+            f" sys.stdin.read(); os.rmdir({directory!r})"
+        )
+        command = f"import os; os.chdir({str(tmp_path)!r}); open('go', 'w').close(); open('made').read()"
+        with subprocess.Popen([sys.executable, "-c", other], cwd=tmp_path, stdin=subprocess.PIPE) as process:
+            done = leaks(*python(command))
+            process.communicate()
+        assert done.returncode == 0, done.stderr
+        assert process.returncode == 0
+        assert not os.path.exists(directory)
+
+
+def test_the_next_start_may_tidy_up_files_but_not_processes(tmp_path: Path) -> None:
+    make = "import os; os.mkdir(os.environ['TMPDIR'] + '/old')"
+    tidy = tmp_path / "tidy.py"
+    tidy.write_text("import os; os.rmdir(os.environ['TMPDIR'] + '/old')")
+    start = f"{sys.executable} {tidy}"
+    assert leaks("--after-next-start", start, *python(make)).returncode == 0
+    left = "import subprocess; subprocess.Popen(['/bin/sleep', '600'], stdin=-3, stdout=-3, stderr=-3)"
+    done = leaks("--after-next-start", start, *python(f"{make}; {left}"), patience=0.2)
+    assert done.returncode == 1
+    assert "/bin/sleep 600" in done.stderr
+    assert "file" not in done.stderr
+
+
+def test_a_next_start_that_fails_is_a_failure() -> None:
+    done = leaks("--after-next-start", "false", *python("pass"), patience=0.2)
+    assert done.returncode == 1
+    assert "the next start ended with status 1: false" in done.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
+def test_a_mount_that_is_left_fails(tmp_path: Path) -> None:
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "probe", str(tmp_path)], check=False)
+    if mounted.returncode != 0:
+        pytest.skip("this host does not let root mount")
+    subprocess.run(["umount", str(tmp_path)], check=True)
+    try:
+        done = leaks("--", "mount", "-t", "tmpfs", "probe", str(tmp_path), patience=0.2)
+    finally:
+        subprocess.run(["umount", str(tmp_path)], check=True)
+    assert done.returncode == 1
+    assert f"left behind: mount {tmp_path} (tmpfs)" in done.stderr
