@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from stockade_daemon.errors import InfrastructureFailure, RequestError
+from stockade_daemon.ledger.neighbour import Neighbour
 
 _log = logging.getLogger(__name__)
 
@@ -128,13 +129,15 @@ class Writer:
         self._committed = committed
         self._loop = asyncio.get_running_loop()
         self._queue: queue.SimpleQueue[list[Queued[Any]] | None] = queue.SimpleQueue()
-        self._waiting: list[Queued[Any]] = []  # not handed over yet: nobody waits for them
-        self._handover: asyncio.TimerHandle | None = None
+        self._waiting: list[Queued[Any]] = []  # not handed over yet
+        self._soon = False  # a handover is due in the loop's next turn
+        self._later: asyncio.TimerHandle | None = None  # the one that nobody waits for
         self._closed = False
         # A daemon thread: an interpreter that dies without closing us must not hang, and the file survives
         # that.
         self._thread = threading.Thread(target=self._run, name="ledger-writer", daemon=True)
         self._thread.start()
+        self._neighbour = Neighbour(self._thread)
 
     async def do(self, change: Callable[[Transaction], T]) -> T:
         """The change's value, once it is durable. If the caller is cancelled the change is made all the same.
@@ -144,7 +147,10 @@ class Writer:
         self._check()
         future: asyncio.Future[T] = self._loop.create_future()
         self._waiting.append(Queued(change, future))
-        self._hand_over()
+        if not self._soon:
+            # In the loop's next turn: whatever else this turn asks for shares the transaction.
+            self._soon = True
+            self._loop.call_soon(self._hand_over)
         return await future
 
     def queue(self, change: Callable[[Transaction], object], *, linger_s: float = 0.01) -> None:
@@ -156,8 +162,8 @@ class Writer:
         """
         self._check()
         self._waiting.append(Queued(change, None))
-        if self._handover is None:
-            self._handover = self._loop.call_later(linger_s, self._hand_over)
+        if self._later is None and not self._soon:
+            self._later = self._loop.call_later(linger_s, self._hand_over)
 
     async def close(self) -> None:
         """Commits what is queued and ends the thread."""
@@ -173,10 +179,12 @@ class Writer:
             raise InfrastructureFailure("FS_IO_ERROR", "The ledger is closed; the daemon is stopping.")
 
     def _hand_over(self) -> None:
-        if self._handover is not None:
-            self._handover.cancel()
-            self._handover = None
+        self._soon = False
+        if self._later is not None:
+            self._later.cancel()
+            self._later = None
         if self._waiting:
+            self._neighbour.come()
             self._queue.put(self._waiting)
             self._waiting = []
 
