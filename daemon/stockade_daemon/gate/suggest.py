@@ -41,7 +41,7 @@ def _near(place: Resolved) -> list[str]:
     # Names that look alike (composed or not, upper or lower case) come before names that are spelled alike.
     folded = {name: _folded(name) for name in names}
     same = sorted(name for name in names if folded[name] == _folded(wanted))
-    close = difflib.get_close_matches(_folded(wanted), folded.values(), n=_OFFERED, cutoff=0.7)
+    close = difflib.get_close_matches(_folded(wanted), folded.values(), n=_OFFERED, cutoff=0.6)
     alike = sorted((name for name in names if folded[name] in close), key=lambda name: close.index(folded[name]))
     found = dict.fromkeys([*same, *alike])
     return [shown(b"/".join(part for part in (above, name) if part)) for name in islice(found, _OFFERED)]
