@@ -38,7 +38,7 @@ def test_a_profile_that_says_nothing_is_strict() -> None:
     strict = profiles.load("strict", directories=SHIPPED)
     nothing = parse("")
     assert nothing == dataclasses.replace(
-        strict, name="mine", source="mine.toml", digest=nothing.digest, description=""
+        strict, name="mine", source="mine.toml", digest=nothing.digest, text=b"", description=""
     )
 
 
