@@ -9,7 +9,8 @@ import pytest
 
 from stockade_daemon import profiles, settings, toml_text
 from stockade_daemon.errors import ConfigurationError, RequestError
-from stockade_daemon.profiles.keys import KEYS, SYSCALL_GROUPS, WANTED_GROUPS
+from stockade_daemon.profiles.keys import KEYS, MADE_UP, SYSCALL_GROUPS, WANTED_GROUPS
+from stockade_daemon.sandbox import plan, syscalls
 from stockade_daemon.values import Profile
 
 SHIPPED = [profiles.shipped()]
@@ -45,7 +46,7 @@ def test_a_profile_that_says_nothing_is_strict() -> None:
 def test_strict_has_no_network_no_sockets_and_no_writes() -> None:
     strict = profiles.load("strict", directories=SHIPPED)
     assert strict.network == "none"
-    assert not {"sockets_local", "sockets_inet", "sysv_ipc", "debug"} & set(strict.syscalls)
+    assert strict.syscalls == WANTED_GROUPS
     assert strict.approval.writes == "deny"
     assert strict.environment_pass == ()
 
@@ -148,11 +149,22 @@ def test_a_mistake_is_answered_with_its_line_and_what_is_right(text: str, compla
     assert str(refused.value).startswith("mine.toml:")
 
 
-@pytest.mark.parametrize("tree", ["/proc", "/sys", "/dev", "/run", "/var/run"])
+@pytest.mark.parametrize("tree", ["/proc", "/sys", "/dev", "/run", "/var/run", "/tmp"])
 @pytest.mark.parametrize("below", ["", "/x"])
 def test_the_hosts_views_of_itself_are_never_shown(tree: str, below: str) -> None:
     with pytest.raises(ConfigurationError, match="is never shown"):
         parse(f"[filesystem]\nsystem = ['{tree}{below}']")
+
+
+def test_files_that_the_sandbox_makes_up_cannot_be_shown_from_the_host() -> None:
+    assert set(plan._FILES) == set(MADE_UP)
+    for path in ("/etc", *MADE_UP):
+        with pytest.raises(ConfigurationError, match=r"^mine\.toml:1: `filesystem\.system` element 1 is"):
+            parse(f"filesystem.system = ['{path}']")
+
+
+def test_the_groups_of_system_calls_are_those_that_the_sandbox_knows() -> None:
+    assert set(SYSCALL_GROUPS) == set(syscalls.GROUPS)
 
 
 def test_the_first_mistake_in_the_file_is_the_one_that_is_named() -> None:

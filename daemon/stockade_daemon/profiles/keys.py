@@ -46,7 +46,16 @@ LAYERS: Final = (
     "rlimits",
 )
 
-_FORBIDDEN_TREES: Final = ("/proc", "/sys", "/dev", "/run", "/var/run", "/var/lock")
+_FORBIDDEN_TREES: Final = ("/proc", "/sys", "/dev", "/run", "/var/run", "/var/lock", "/tmp")  # noqa: S108 (refused, not made)
+# Files that every worker gets with contents of the daemon's making.
+MADE_UP: Final = (
+    "/etc/passwd",
+    "/etc/group",
+    "/etc/hostname",
+    "/etc/hosts",
+    "/etc/nsswitch.conf",
+    "/etc/resolv.conf",
+)
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
@@ -58,8 +67,10 @@ def system_path(value: object) -> str:
     for tree in _FORBIDDEN_TREES:
         if path == tree or path.startswith(tree + "/"):
             raise Unfit(f'is "{path}"; {tree} of the host is never shown, workers get their own or none: remove it')
-    if path == "/tmp":  # noqa: S108 - a name to refuse, not a file to make
-        raise Unfit('is "/tmp"; workers have a /tmp of their own: remove it, or name one directory in it')
+    if path == "/etc":
+        raise Unfit('is "/etc", which holds secrets; name what programs need of it, for example "/etc/ssl/certs"')
+    if path in MADE_UP:
+        raise Unfit(f'is "{path}", which workers get with contents of its own: remove it')
     return path
 
 
@@ -112,7 +123,7 @@ SYSTEM: Final[Key[tuple[str, ...]]] = Key(
         "/etc/ssl/certs",
         "/etc/ca-certificates",
     ),
-    "array of absolute paths; not / /tmp, nor anything of /proc /sys /dev /run",
+    "array of absolute paths; not / or /etc, nothing of /proc /sys /dev /run /tmp",
     "Host files and directories shown at the same place, read-only. What the host lacks is left out.",
 )
 TMP_MB = Key(
@@ -146,7 +157,7 @@ MODE = Key(
 SYSCALLS: Final[Key[tuple[str, ...]]] = Key(
     "syscalls.groups",
     _groups,
-    (*WANTED_GROUPS, "ipc_local"),
+    WANTED_GROUPS,
     f"array of {' '.join(SYSCALL_GROUPS)}; the first six always",
     "The groups of system calls that the filter lets through; every other call answers ENOSYS or EPERM.",
 )
