@@ -93,6 +93,7 @@ class Profile:
     limits: Limits
     approval: Approval
     required_layers: tuple[str, ...]  # without one of these, calls are refused with SANDBOX_UNAVAILABLE
+    text: bytes = field(repr=False)  # the file's bytes: a session keeps the profile that it was opened with
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,8 @@ from typing import Any, Self
 
 from stockade_worker.frames import MAX_DESCRIPTORS, BrokenFrame, Decoder, Frame, encode
 
+_MOST_WAITING = 16  # frames
+
 
 class ChannelClosed(Exception):
     """The other end is gone."""
@@ -28,6 +30,7 @@ class FrameChannel:
         self._frames: asyncio.Queue[Frame | Exception] = asyncio.Queue()
         self._loop = asyncio.get_running_loop()
         self._reading = True
+        self._paused = False
         # Two senders must not interleave their bytes.
         self._sending = asyncio.Lock()
         self._loop.add_reader(end.fileno(), self._readable)
@@ -51,6 +54,10 @@ class FrameChannel:
             count = frame.header.get("descriptors", 0) if self._with_descriptors else 0
             given, self._descriptors = tuple(self._descriptors[:count]), self._descriptors[count:]
             self._frames.put_nowait(frame._replace(descriptors=given))
+        # Frames that nobody has asked for yet must not fill the daemon's memory: let the socket's buffer be the limit.
+        if self._frames.qsize() >= _MOST_WAITING:
+            self._paused = True
+            self._loop.remove_reader(self._socket.fileno())
 
     def _take(self) -> bytes:
         if not self._with_descriptors:
@@ -74,6 +81,9 @@ class FrameChannel:
     async def receive(self) -> Frame:
         """The next frame. Raises ChannelClosed or BrokenFrame, and keeps raising it."""
         item = await self._frames.get()
+        if self._paused and self._reading and self._frames.qsize() < _MOST_WAITING:
+            self._paused = False
+            self._loop.add_reader(self._socket.fileno(), self._readable)
         if isinstance(item, Exception):
             self._frames.put_nowait(item)
             raise item

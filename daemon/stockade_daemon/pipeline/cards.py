@@ -1,0 +1,51 @@
+"""Cards: what a person is shown of a call. JSON objects, pure functions of frozen values."""
+
+from collections.abc import Mapping
+
+from stockade_daemon.gate.intents import Planned
+from stockade_daemon.policy.subjects import Judged
+from stockade_daemon.values import Json
+
+_LONGEST_TITLE = 200
+
+
+def title(judged: Judged) -> str:
+    """The manifest's template with the arguments' texts; one line."""
+    text = judged.manifest.card_title
+    properties = judged.manifest.input_schema.get("properties")
+    for name in properties if isinstance(properties, Mapping) else ():
+        value = judged.call.arguments.get(name)
+        shown = " ".join(map(str, value)) if isinstance(value, tuple | list) else "" if value is None else str(value)
+        text = text.replace(f"{{{name}}}", shown)
+    text = " ".join(text.split())
+    return text if len(text) <= _LONGEST_TITLE else f"{text[: _LONGEST_TITLE - 1]}…"
+
+
+def for_arguments(judged: Judged, reason: str) -> dict[str, Json]:
+    """A call judged by its arguments: all of them."""
+    profile = judged.session.profile
+    return {
+        "title": title(judged),
+        "tool": judged.call.tool,
+        "session": judged.session.session_id,
+        "workspace": judged.session.workspace,
+        "profile": profile.name,
+        "profile_digest": profile.digest,
+        "reason": reason,
+        "arguments": judged.call.arguments,
+    }
+
+
+def for_difference(judged: Judged, planned: Planned, reason: str) -> dict[str, Json]:
+    """A change judged by its effect: the exact difference that will be committed, and digests that bind it."""
+    card = for_arguments(judged, reason)
+    return card | {
+        "path": planned.path,
+        "operation": planned.operation,
+        "before": planned.before,
+        "after": planned.after,
+        "difference": planned.text,
+        "added": planned.added,
+        "removed": planned.removed,
+        "note": planned.note,
+    }

@@ -1,0 +1,147 @@
+"""Running a command: argv in, stdout, stderr, exit and effects out.
+
+Nothing here is the body's word: output is bytes from pipes, the exit comes from init, effects from the overlay.
+"""
+
+import asyncio
+import os
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+
+from stockade_daemon.errors import ArgumentsRefusal, Refusal, ToolFailure
+from stockade_daemon.pipeline import outcomes
+from stockade_daemon.pipeline.context import CallUnderWay, Services
+from stockade_daemon.pipeline.output import Output, pump
+from stockade_daemon.pipeline.stop import Stopped
+from stockade_daemon.pipeline.stopped import while_running
+from stockade_daemon.policy.subjects import Judged
+from stockade_daemon.sandbox.channel import ChannelClosed
+from stockade_daemon.sandbox.effects import Difference, Effect, difference
+from stockade_daemon.sandbox.worker import Exit, Worker
+from stockade_daemon.values import Json, Outcome, Usage
+from stockade_worker.frames import BrokenFrame
+
+_DISCARDED = "what it had changed was discarded"
+# What the body's process may say before it becomes the command; anything else from it is no answer.
+_CANNOT_START = {"FS_NOT_FOUND", "FS_NOT_DIRECTORY", "FS_PERMISSION_DENIED", "FS_IO_ERROR"}
+
+
+async def run_command(services: Services, judged: Judged, under_way: CallUnderWay, worker: Worker) -> Outcome:
+    """The command's outcome; a status other than 0 is a success with that status.
+
+    On a timeout or a cancel the outcome is an error and carries the partial value.
+    """
+    arguments = judged.call.arguments
+    vector, shell = _vector(arguments.get("command"), arguments.get("argv"))
+    header = {"type": "command", "directory": arguments.get("cwd") or "", "shell": shell}
+    started = time.monotonic()
+    refusal: Refusal | None = None
+    ended: Exit | None = None
+    async with asyncio.TaskGroup() as pumps:
+        pumps.create_task(pump(worker.stdout, under_way.stdout))
+        pumps.create_task(pump(worker.stderr, under_way.stderr))
+        try:
+            with suppress(ChannelClosed):  # a worker that is gone already says so by its exit
+                await worker.requests.send(header, b"".join(part + b"\0" for part in vector))
+            ended = await under_way.stop.race(worker.exited())
+        except Stopped as stopped:
+            refusal = while_running(stopped, after=_DISCARDED)
+        except Refusal as error:
+            refusal = error
+        finally:
+            worker.kill()
+        # Effects are looked at, and pipes end, only when nothing is left that could still write.
+        await worker.gone()
+    if ended is not None and refusal is None:
+        refusal = await _could_not_start(worker)
+    found = await _effects(worker, judged)
+    usage = Usage(
+        wall_s=under_way.clock.spent or time.monotonic() - started,
+        cpu_s=ended.cpu_s if ended else 0.0,
+        max_rss_bytes=ended.max_rss_bytes if ended else 0,
+    )
+    value = await _value(under_way.stdout, under_way.stderr, ended, found)
+    content = _for_model(value, found)
+    if refusal is not None:
+        failed = outcomes.refused(refusal, layers=worker.layers, usage=usage)
+        return Outcome(
+            value=value,
+            has_value=True,
+            content=(*failed.content, *content),
+            error=failed.error,
+            layers=worker.layers,
+            usage=usage,
+        )
+    return Outcome(value=value, has_value=True, content=content, layers=worker.layers, usage=usage)
+
+
+def _vector(command: Json, argv: Json) -> tuple[list[bytes], bool]:
+    """The argument vector, and whether its last part is a text for bash."""
+    try:
+        if isinstance(command, str):
+            return [b"bash", b"-c", command.encode()], True
+        if isinstance(argv, Sequence) and not isinstance(argv, str) and all(isinstance(each, str) for each in argv):
+            return [str(each).encode() for each in argv], False
+    except UnicodeEncodeError:
+        raise ArgumentsRefusal("INVALID_ARGS", "the command has characters that are no text") from None
+    raise ArgumentsRefusal("INVALID_ARGS", "give exactly one of command and argv")
+
+
+async def _could_not_start(worker: Worker) -> Refusal | None:
+    """What the body's process said before it became the command: nothing, as a rule, since exec closes its channel."""
+    try:
+        frame = await worker.requests.receive()
+    except ChannelClosed:
+        return None
+    except BrokenFrame as error:
+        return ToolFailure("INVALID_TOOL_OUTPUT", f"the worker sent something that is no frame: {error}")
+    code, message = frame.header.get("code"), frame.header.get("message")
+    if frame.type == "error" and code in _CANNOT_START and isinstance(message, str):
+        return ToolFailure(str(code), message[:4000])
+    return ToolFailure("INVALID_TOOL_OUTPUT", "the worker sent a frame where a command has none to send")
+
+
+async def _effects(worker: Worker, judged: Judged) -> Difference:
+    if worker.scratch is None:
+        return Difference((), 0)
+    return await asyncio.to_thread(difference, os.fspath(worker.scratch.upper), judged.session.workspace)
+
+
+async def _value(stdout: Output, stderr: Output, ended: Exit | None, found: Difference) -> dict[str, Json]:
+    out, out_cut = await stdout.text()
+    err, err_cut = await stderr.text()
+    return {
+        "stdout": out,
+        "stderr": err,
+        "exit_code": ended.exit_code if ended else None,
+        "signal": ended.signal if ended else None,
+        "truncated": out_cut or err_cut,
+        "stdout_bytes": stdout.size + stdout.dropped,
+        "stderr_bytes": stderr.size + stderr.dropped,
+        "effects": [_effect_body(each) for each in found.effects],
+        "effects_total": found.total,
+        "effects_disposition": "discarded",
+    }
+
+
+def _effect_body(effect: Effect) -> dict[str, Json]:
+    body: dict[str, Json] = {"path": effect.path, "change": effect.change, "kind": effect.kind, "size": effect.size}
+    return body | {"from": effect.source} if effect.source else body
+
+
+def _for_model(value: dict[str, Json], found: Difference) -> tuple[str, ...]:
+    blocks = [str(value[name]) for name in ("stdout",) if value[name]]
+    if value["stderr"]:
+        blocks.append(f"[stderr]\n{value['stderr']}")
+    if value["signal"]:
+        blocks.append(f"[killed by signal {value['signal']}]")
+    elif value["exit_code"]:
+        blocks.append(f"[exit status {value['exit_code']}]")
+    elif not blocks and value["exit_code"] == 0:
+        blocks.append("[no output, exit status 0]")
+    if found.total:
+        names = ", ".join(f"{each.path} ({each.change})" for each in found.effects[:20])
+        more = f" and {found.total - 20} more" if found.total > 20 else ""
+        blocks.append(f"[changes made by this command were discarded: {names}{more}]")
+    return tuple(blocks)

@@ -1,0 +1,36 @@
+"""Dispatch: a worker is given the job. Reads what it sends, trusts none of it, and always ends it."""
+
+from stockade_daemon.errors import Refusal
+from stockade_daemon.pipeline import outcomes
+from stockade_daemon.pipeline.command import run_command
+from stockade_daemon.pipeline.context import CallUnderWay, Services
+from stockade_daemon.pipeline.function import run_function
+from stockade_daemon.pipeline.stop import Stopped
+from stockade_daemon.pipeline.stopped import before_dispatch
+from stockade_daemon.policy.subjects import Judged
+from stockade_daemon.values import Body, Outcome
+
+
+async def dispatch(services: Services, judged: Judged, under_way: CallUnderWay) -> Outcome:
+    """Runs the body in a worker of its own.
+
+    Raises Aborted(ABORTED_BEFORE_DISPATCH) where a stop came first, SandboxFailure where there is no worker.
+    """
+    session_id, call_id = judged.session.session_id, judged.call.call_id
+    try:
+        under_way.stop.check()
+    except Stopped as stopped:
+        raise before_dispatch(stopped) from None
+    async with services.pool.worker(session_id, judged.manifest.access) as worker:
+        # Durable before the worker hears: after a crash this is what tells "not started" from "outcome unknown".
+        await services.ledger.dispatched(
+            session_id,
+            call_id,
+            {"access": str(judged.manifest.access), "layers": outcomes.layers_body(worker.layers)},
+        )
+        under_way.dispatched = True
+        run = run_command if judged.manifest.body is Body.COMMAND else run_function
+        try:
+            return await run(services, judged, under_way, worker)
+        except Refusal as refusal:
+            return outcomes.refused(refusal, layers=worker.layers)

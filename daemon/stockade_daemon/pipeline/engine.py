@@ -1,0 +1,258 @@
+"""The engine: takes calls, runs each through the pipeline in a task of its own, settles every one exactly once."""
+
+import asyncio
+import base64
+import hashlib
+import logging
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from types import MappingProxyType
+
+from stockade_daemon.errors import ArgumentsRefusal, InfrastructureFailure, RequestError
+from stockade_daemon.gate.recovery import recover
+from stockade_daemon.gate.workspace import Workspace
+from stockade_daemon.ledger.records import CallRecord, SessionRecord, Unsettled
+from stockade_daemon.ledger.recovery import settle_unfinished
+from stockade_daemon.pipeline import cards, outcomes
+from stockade_daemon.pipeline.context import CallUnderWay, LiveSession, Services
+from stockade_daemon.pipeline.finalize import finalize
+from stockade_daemon.pipeline.identity import check_call_id, digest, frozen
+from stockade_daemon.pipeline.output import Output
+from stockade_daemon.pipeline.post_execute import Reviewed
+from stockade_daemon.pipeline.run import Observer, run
+from stockade_daemon.pipeline.sessions import Sessions
+from stockade_daemon.pipeline.stop import Cause, Clock, Stop
+from stockade_daemon.policy.subjects import Judged
+from stockade_daemon.values import Json, Manifest
+
+_log = logging.getLogger(__name__)
+_NO_ARGUMENTS: Mapping[str, Json] = MappingProxyType({})
+_PARTS = ("stdout", "stderr")
+MAX_ARGUMENTS = 2 * 1024 * 1024  # bytes: half a message
+
+
+class Engine:
+    """All calls of this daemon."""
+
+    def __init__(
+        self, services: Services, sessions: Sessions, tasks: asyncio.TaskGroup, observers: list[Observer]
+    ) -> None:
+        self._services = services
+        self.sessions = sessions
+        self._tasks = tasks
+        self._observers = observers
+        self._under_way: dict[tuple[str, str], CallUnderWay] = {}
+        self._draining = False
+
+    @classmethod
+    @asynccontextmanager
+    async def start(
+        cls, services: Services, sessions: Sessions, observers: list[Observer], *, grace_s: float
+    ) -> AsyncIterator["Engine"]:
+        """Settles what an earlier daemon left under way, then takes calls. At the end, calls get `grace_s` seconds to
+        finish and are stopped after that; each has its result before this returns."""
+        async with asyncio.TaskGroup() as tasks:
+            engine = cls(services, sessions, tasks, observers)
+            await engine._recover()
+            try:
+                yield engine
+            finally:
+                await engine._drain(grace_s)
+
+    async def begin(self, session_id: str, call_id: str, tool: str, text: bytes) -> None:
+        """Records a call and starts it; the same call again is nothing.
+
+        Raises RequestError: NOT_FOUND, INVALID_ARGUMENT, ALREADY_EXISTS, FAILED_PRECONDITION, RESOURCE_EXHAUSTED.
+        """
+        check_call_id(call_id)
+        if len(text) > MAX_ARGUMENTS:
+            raise RequestError(
+                "RESOURCE_EXHAUSTED", f"arguments of {len(text)} bytes are more than the {MAX_ARGUMENTS} allowed"
+            )
+        key = (session_id, call_id)
+        if key not in self._under_way:
+            known = await self._services.ledger.call(session_id, call_id)
+            if known is not None:
+                _check_same(known, digest(tool, text))
+                return
+            if self._draining:
+                raise RequestError(
+                    "FAILED_PRECONDITION", "the daemon is stopping and takes no new calls; try again soon"
+                )
+            live = await self.sessions.live(session_id)
+            await self._record_and_start(live, call_id, tool, text)
+            return
+        under_way = self._under_way[key]
+        if under_way.call.digest != digest(tool, text):
+            raise _other_call(call_id)
+
+    async def _record_and_start(self, live: LiveSession, call_id: str, tool: str, text: bytes) -> None:
+        session = live.session
+        manifest: Manifest | None = None
+        refusal: ArgumentsRefusal | None = None
+        arguments = _NO_ARGUMENTS
+        try:
+            # Pure: nothing happens here but looking at the text, so the record still comes first.
+            manifest = self._services.registry.find(tool)
+            arguments = self._services.registry.parse(manifest, text)
+        except ArgumentsRefusal as error:
+            refusal = error
+        call = frozen(session.session_id, call_id, tool, text, arguments)
+        judged = Judged(session, call, manifest) if manifest is not None else None
+        body: dict[str, Json] = {
+            "tool": call.tool,
+            **_text(text),
+            "digest": call.digest,
+            "profile_digest": session.profile.digest,
+        }
+        if judged is not None and refusal is None:
+            body["card"] = {"title": cards.title(judged)}
+        record, is_new = await self._services.ledger.start_call(
+            session.session_id, call_id, call.tool, call.digest, body
+        )
+        if not is_new:
+            _check_same(record, call.digest)
+            return
+        stop = Stop()
+        under_way = CallUnderWay(
+            live=live,
+            call=call,
+            stdout=self._output(live, call_id, "stdout"),
+            stderr=self._output(live, call_id, "stderr"),
+            stop=stop,
+            clock=Clock(stop),
+        )
+        self._under_way[(session.session_id, call_id)] = under_way
+        under_way.task = self._tasks.create_task(self._run(under_way, judged, refusal))
+
+    async def _run(self, under_way: CallUnderWay, judged: Judged | None, refusal: ArgumentsRefusal | None) -> None:
+        """One call to its recorded result."""
+        session, call = under_way.live.session, under_way.call
+        started = time.monotonic()
+        try:
+            if judged is None or refusal is not None:
+                assert refusal is not None
+                outcome = finalize(outcomes.refused(refusal), None)
+                final = Reviewed(outcome, ())
+            else:
+                final = await run(self._services, judged, under_way, self._observers)
+            result = outcomes.body(final.outcome, session.profile.digest)
+            outputs = {part: data for part in _PARTS if (data := getattr(under_way, part).small)}
+            await self._services.ledger.settle(session.session_id, call.call_id, result, outputs)
+            for text in final.context:
+                self._services.ledger.note(session.session_id, "context/message", call.call_id, {"text": text})
+            code = final.outcome.error.code if final.outcome.error else "ok"
+        except (InfrastructureFailure, RequestError) as error:
+            # The ledger cannot record: the call stays open there, and the next start settles it by what it can prove.
+            _log.error("call %s/%s has a result that cannot be recorded: %s", session.session_id, call.call_id, error)
+            code = "unrecorded"
+        finally:
+            under_way.stdout.close()
+            under_way.stderr.close()
+            del self._under_way[(session.session_id, call.call_id)]
+            under_way.settled.set()
+        milliseconds = (time.monotonic() - started) * 1000
+        _log.info("call %s/%s %s %s %.0f ms", session.session_id, call.call_id, call.tool, code, milliseconds)
+
+    async def wait(self, session_id: str, call_id: str, seconds: float) -> tuple[CallRecord, str]:
+        """The call's record once it is settled, or after `seconds`; and the ask it waits for. Raises RequestError."""
+        under_way = self._under_way.get((session_id, call_id))
+        if under_way is not None and seconds > 0:
+            try:
+                async with asyncio.timeout(seconds):
+                    await under_way.settled.wait()
+            except TimeoutError:
+                pass
+        record = await self._services.ledger.call(session_id, call_id)
+        if record is None:
+            raise RequestError("NOT_FOUND", f"session {session_id[:128]} has no call {call_id[:128]!r}; start it first")
+        return record, self._services.approvals.waiting_for(session_id, call_id)
+
+    async def cancel(self, session_id: str, call_id: str) -> None:
+        """Asks for the call's end and waits for its result. A settled call is left as it is."""
+        await self._stop((session_id, call_id), "cancelled")
+
+    async def close_session(self, session_id: str) -> SessionRecord:
+        """Stops the session's calls, waits for their results, records its end. Safe to repeat."""
+        record = await self.sessions.record(session_id)
+        if record.state == "open":
+            keys = [key for key in self._under_way if key[0] == session_id]
+            await asyncio.gather(*(self._stop(key, "closing") for key in keys))
+            await self._services.ledger.close_session(session_id)
+            await self.sessions.end(session_id)
+        return await self.sessions.record(session_id)
+
+    def running_output(self, session_id: str, call_id: str, part: str) -> Output | None:
+        """The output of a call under way; None once it is settled."""
+        under_way = self._under_way.get((session_id, call_id))
+        if under_way is None:
+            return None
+        return under_way.stdout if part == "stdout" else under_way.stderr
+
+    def output_file(self, session_id: str, call_id: str, part: str) -> Path:
+        """Where a long output of this call lies, if it has one."""
+        name = hashlib.sha256(f"{session_id}/{call_id}".encode()).hexdigest()
+        return self._services.outputs / f"{name}.{part}"
+
+    def _output(self, live: LiveSession, call_id: str, part: str) -> Output:
+        cap = live.session.profile.limits.output_mb * 1024 * 1024
+        return Output(self.output_file(live.session.session_id, call_id, part), cap=cap)
+
+    async def _stop(self, key: tuple[str, str], cause: Cause) -> None:
+        under_way = self._under_way.get(key)
+        if under_way is not None:
+            under_way.stop.request(cause)
+            await under_way.settled.wait()
+
+    async def _drain(self, grace_s: float) -> None:
+        self._draining = True
+        waiting = [call.settled.wait() for call in self._under_way.values()]
+        if waiting:
+            _log.info("stopping: %d calls under way have %g s to finish", len(waiting), grace_s)
+            try:
+                async with asyncio.timeout(grace_s):
+                    await asyncio.gather(*waiting)
+            except TimeoutError:
+                pass
+        await asyncio.gather(*(self._stop(key, "draining") for key in list(self._under_way)))
+
+    async def _recover(self) -> None:
+        """Settles the calls that an earlier daemon left without a result, by what ledger and disk prove."""
+        left = await self._services.ledger.unsettled()
+        for unsettled in left:
+            record = await self.sessions.record(unsettled.call.session_id)
+            body = await asyncio.to_thread(_settled_by_proof, record, unsettled)
+            await self._services.ledger.settle(unsettled.call.session_id, unsettled.call.call_id, body)
+            code = body["error"]["code"] if isinstance(body["error"], dict) else "?"
+            _log.warning("call %s/%s of an earlier daemon: %s", record.session_id, unsettled.call.call_id, code)
+
+
+def _settled_by_proof(record: SessionRecord, unsettled: Unsettled) -> dict[str, Json]:
+    try:
+        with Workspace.open(record.workspace) as workspace:
+            if (workspace.device, workspace.inode) == (record.device, record.inode):
+                return settle_unfinished(unsettled, lambda begun: recover(workspace, begun))
+    except RequestError:
+        _log.warning("%s cannot be opened, so nothing can be proved about its calls", record.workspace)
+    return settle_unfinished(unsettled, lambda _: "unknown")
+
+
+def _text(text: bytes) -> dict[str, Json]:
+    """The arguments as they came: as text where they are UTF-8, else in base 64."""
+    try:
+        return {"arguments": text.decode("utf-8")}
+    except UnicodeDecodeError:
+        return {"arguments_base64": base64.b64encode(text).decode("ascii")}
+
+
+def _check_same(known: CallRecord, wanted: str) -> None:
+    if known.digest != wanted:
+        raise _other_call(known.call_id)
+
+
+def _other_call(call_id: str) -> RequestError:
+    return RequestError(
+        "ALREADY_EXISTS", f"call {call_id} exists with another tool or other arguments; choose another id"
+    )

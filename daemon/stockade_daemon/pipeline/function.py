@@ -1,0 +1,246 @@
+"""Running a function: a conversation with a body that may lie.
+
+    body → open          the gate reads; the body gets sealed bytes
+    body → showed        remembered, and told to the gate when the call has succeeded
+    body → edit-intent   decided, asked about if the profile says so, committed
+    body → value, error  the end
+
+A frame that is none of these, malformed, oversize or out of place fails the call and nothing else.
+"""
+
+import asyncio
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from stockade_daemon import json_text
+from stockade_daemon.errors import CODES, GateRefusal, Refusal, ToolFailure
+from stockade_daemon.gate.gate import Gate, Opened
+from stockade_daemon.gate.intents import Committed, EditIntent
+from stockade_daemon.gate.spans import Span
+from stockade_daemon.pipeline import intents, outcomes
+from stockade_daemon.pipeline.context import CallUnderWay, Services
+from stockade_daemon.pipeline.output import pump
+from stockade_daemon.pipeline.stop import Stopped
+from stockade_daemon.pipeline.stopped import while_running
+from stockade_daemon.policy.subjects import Judged
+from stockade_daemon.sandbox.channel import ChannelClosed
+from stockade_daemon.sandbox.worker import Worker
+from stockade_daemon.values import Json, Outcome, Usage
+from stockade_worker.frames import BrokenFrame, Frame
+
+# Codes that a body may give for itself. Others are the daemon's word: a body repeats them only after the daemon has
+# said them in this call.
+_OWN_CODES = {
+    "INVALID_ARGS", "TOOL_FAILED", "FS_EDIT_NOT_FOUND", "FS_AMBIGUOUS_EDIT", "FS_NOT_TEXT", "FS_NOT_UTF8",
+    "SEARCH_INVALID_PATTERN", "FS_PATCH_INVALID", "FS_PATCH_CONFLICT", "FS_IO_ERROR",
+}  # fmt: skip
+_MOST_FRAMES = 100_000  # of one call
+_MOST_TEXT = 2000  # of a message
+_MODULES = "stockade_worker.tools"
+
+
+async def run_function(services: Services, judged: Judged, under_way: CallUnderWay, worker: Worker) -> Outcome:
+    """The function's outcome."""
+    talk = _Conversation(services, judged, under_way, worker)
+    outcome: Outcome
+    async with asyncio.TaskGroup() as pumps:
+        pumps.create_task(pump(worker.stdout, under_way.stdout))
+        pumps.create_task(pump(worker.stderr, under_way.stderr))
+        try:
+            outcome = await under_way.stop.race(talk.run())
+        except Stopped as stopped:
+            outcome = outcomes.refused(while_running(stopped, after=talk.effects()))
+        except Refusal as refusal:
+            outcome = outcomes.refused(refusal)
+        finally:
+            talk.close()
+            worker.kill()
+    usage = Usage(wall_s=under_way.clock.spent)
+    return Outcome(
+        value=outcome.value,
+        has_value=outcome.has_value,
+        content=outcome.content,
+        error=outcome.error,
+        layers=worker.layers,
+        usage=usage,
+    )
+
+
+class _Conversation:
+    def __init__(self, services: Services, judged: Judged, under_way: CallUnderWay, worker: Worker) -> None:
+        self._services = services
+        self._judged = judged
+        self._under_way = under_way
+        self._requests = worker.requests
+        self._gate: Gate = under_way.live.gate
+        self._opened: dict[str, Opened] = {}
+        self._showed: list[tuple[str, int, int]] = []
+        self._said: dict[str, Refusal] = {}  # what the daemon refused in this call, by code
+        self._committed: list[Committed] = []
+
+    async def run(self) -> Outcome:
+        await self._begin()
+        for _ in range(_MOST_FRAMES):
+            frame = await self._next()
+            match frame.type:
+                case "value":
+                    return self._value(frame)
+                case "error":
+                    raise self._error(frame)
+                case "open":
+                    await self._answer(self._open(frame))
+                case "showed":
+                    await self._answer(self._note_showed(frame))
+                case "edit-intent":
+                    await self._answer(self._edit(frame))
+                case other:
+                    raise _broken(f"a frame of type {other[:40]!r}")
+        raise _broken(f"more than {_MOST_FRAMES} frames")
+
+    def effects(self) -> str:
+        """What has been committed so far, for a call that ends early."""
+        if not self._committed:
+            return "nothing was changed"
+        return f"committed before that: {', '.join(done.path for done in self._committed)}"
+
+    def close(self) -> None:
+        for opened in self._opened.values():
+            self._gate.forget(opened.handle)
+
+    async def _begin(self) -> None:
+        call = self._judged.call
+        header = {"type": "function", "module": f"{_MODULES}.{call.tool}"}
+        try:
+            await self._requests.send(header, json_text.dump(call.arguments))
+        except ChannelClosed as error:
+            raise self._gone() from error
+
+    async def _next(self) -> Frame:
+        try:
+            return await self._requests.receive()
+        except ChannelClosed as error:
+            raise self._gone() from error
+        except BrokenFrame as error:
+            raise _broken(str(error)) from error
+
+    def _gone(self) -> Refusal:
+        return ToolFailure(
+            "TOOL_FAILED",
+            f"the tool's process ended without an answer (killed, or out of a limit); {self.effects()}. "
+            "Look at the state, then repeat the call",
+        )
+
+    async def _answer(self, work: Any) -> None:
+        """Does what a frame asks and answers it; a refusal is an answer too."""
+        try:
+            header, descriptor = await work
+        except Refusal as refusal:
+            self._said[refusal.code] = refusal
+            header, descriptor = {"type": "refused", "code": refusal.code, "message": refusal.message}, None
+        try:
+            await self._requests.send(header, descriptors=() if descriptor is None else (descriptor,))
+        except ChannelClosed as error:
+            raise self._gone() from error
+        finally:
+            if descriptor is not None:
+                os.close(descriptor)
+
+    async def _open(self, frame: Frame) -> tuple[dict[str, Json], int | None]:
+        path, for_edit = frame.header.get("path"), frame.header.get("for_edit")
+        if not isinstance(path, str) or not isinstance(for_edit, bool):
+            raise _broken("a malformed open")
+        try:
+            opened = await self._gate.read(path, editing=for_edit)
+        except GateRefusal as refusal:
+            if refusal.code == "FS_NOT_FOUND" and self._judged.manifest.observes:
+                absent = await self._gate.absent(path)
+                if absent is not None:
+                    self._note("fs/observed", absent.body())
+            raise
+        self._opened[opened.handle] = opened
+        header: dict[str, Json] = {
+            "type": "opened",
+            "handle": opened.handle,
+            "path": opened.path,
+            "digest": opened.digest,
+            "size": opened.size,
+        }
+        return header, opened.descriptor
+
+    async def _note_showed(self, frame: Frame) -> tuple[dict[str, Json], int | None]:
+        handle, first, last = (frame.header.get(name) for name in ("handle", "first", "last"))
+        if handle not in self._opened or type(first) is not int or type(last) is not int:
+            raise _broken("a malformed showed")
+        if not self._judged.manifest.observes:
+            raise _broken("a claim to have shown a file, which its manifest does not allow")
+        self._showed.append((str(handle), first, last))
+        return {"type": "noted"}, None
+
+    async def _edit(self, frame: Frame) -> tuple[dict[str, Json], int | None]:
+        opened = self._opened.get(str(frame.header.get("handle")))
+        if opened is None:
+            raise _broken("an edit of a file that it has not opened")
+        intent = EditIntent(path=opened.path, base=opened.digest, spans=_spans(frame))
+        with self._under_way.clock.paused():
+            done, planned = await intents.edit(
+                self._services, self._judged, self._under_way, intent, on_commit=self._committed.append
+            )
+        header: dict[str, Json] = {
+            "type": "committed",
+            "path": done.path,
+            "digest": done.after,
+            "difference": planned.text,
+            "note": done.note,
+        }
+        return header, None
+
+    def _value(self, frame: Frame) -> Outcome:
+        length = frame.header.get("text_bytes")
+        if type(length) is not int or not 0 <= length <= len(frame.blob):
+            raise _broken("a malformed value")
+        try:
+            text = frame.blob[:length].decode("utf-8")
+            value = json_text.parse(frame.blob[length:], max_bytes=len(frame.blob))
+        except ValueError as error:
+            raise ToolFailure("INVALID_TOOL_OUTPUT", f"the tool's value is not lossless JSON: {error}") from error
+        # Only now: a read that failed has shown nothing.
+        for handle, first, last in self._showed:
+            self._note("fs/observed", self._gate.showed(handle, first=first, last=last).body())
+        return Outcome(value=value, has_value=True, content=(text,))
+
+    def _error(self, frame: Frame) -> Refusal:
+        code, message = frame.header.get("code"), frame.header.get("message")
+        if not isinstance(code, str) or not isinstance(message, str):
+            return _broken("a malformed error")
+        if code in self._said:
+            return self._said[code]
+        if code not in _OWN_CODES or code not in CODES:
+            return _broken(f"the error code {code[:40]!r}, which is not a tool's to give")
+        return ToolFailure(code, message[:_MOST_TEXT])
+
+    def _note(self, type: str, body: Mapping[str, Json]) -> None:
+        self._services.ledger.note(self._judged.session.session_id, type, self._judged.call.call_id, body)
+
+
+def _spans(frame: Frame) -> tuple[Span, ...]:
+    """Spans of an edit-intent frame: [start, end, length of the replacement] each, the replacements in the blob."""
+    borders = frame.header.get("spans")
+    if not isinstance(borders, list) or not borders:
+        raise _broken("an edit without spans")
+    spans = []
+    position = 0
+    for border in borders:
+        match border:
+            case [int(start), int(end), int(length)] if 0 <= start <= end and 0 <= length <= len(frame.blob) - position:
+                spans.append(Span(start, end, frame.blob[position : position + length]))
+                position += length
+            case _:
+                raise _broken("a malformed span")
+    if position != len(frame.blob):
+        raise _broken("more replacement bytes than its spans have")
+    return tuple(spans)
+
+
+def _broken(what: str) -> ToolFailure:
+    return ToolFailure("INVALID_TOOL_OUTPUT", f"the tool's process sent {what}; its call was ended")

@@ -1,0 +1,48 @@
+"""Making outcomes: successes, refusals and failures in one shape, and the JSON body that records them."""
+
+from collections.abc import Mapping
+from typing import cast
+
+from stockade_daemon.errors import CODES, Refusal
+from stockade_daemon.values import Failure, Json, Layer, Outcome, Usage
+
+
+def failed(code: str, message: str, *, layers: tuple[Layer, ...] = (), usage: Usage | None = None) -> Outcome:
+    """An error outcome: no value, one text block for the model."""
+    domain, retry = CODES[code]
+    return Outcome(
+        content=(f"Error: {message}",),
+        error=Failure(code, message, domain, retry),
+        layers=layers,
+        usage=usage or Usage(),
+    )
+
+
+def refused(refusal: Refusal, *, layers: tuple[Layer, ...] = (), usage: Usage | None = None) -> Outcome:
+    return failed(refusal.code, refusal.message, layers=layers, usage=usage)
+
+
+def body(outcome: Outcome, profile_digest: str) -> dict[str, Json]:
+    """The body of the tool/result event (docs/semantics.md)."""
+    result: dict[str, Json] = {"ok": outcome.ok}
+    if outcome.has_value:
+        result["value"] = outcome.value
+    result["content"] = list(outcome.content)
+    if outcome.error is not None:
+        error = outcome.error
+        result["error"] = {"code": error.code, "message": error.message, "domain": error.domain, "retry": error.retry}
+    result["layers"] = layers_body(outcome.layers)
+    usage = outcome.usage
+    result["usage"] = {
+        "wall_s": round(usage.wall_s, 6),
+        "cpu_s": round(usage.cpu_s, 6),
+        "max_rss_bytes": usage.max_rss_bytes,
+    }
+    result["profile_digest"] = profile_digest
+    return result
+
+
+def layers_body(layers: tuple[Layer, ...]) -> list[Json]:
+    return [
+        cast(Mapping[str, Json], {"name": layer.name, "held": layer.held, "reason": layer.reason}) for layer in layers
+    ]

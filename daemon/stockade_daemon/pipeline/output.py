@@ -1,0 +1,123 @@
+"""A command's output: bytes with offsets, kept up to a cap, readable while they come and afterwards.
+
+The first 64 KiB stay in memory; more goes to a private file, so that a long output costs no memory.
+"""
+
+import asyncio
+import os
+from pathlib import Path
+from typing import Final
+
+SMALL: Final = 64 * 1024
+_END: Final = 32 * 1024  # of head and of tail, for the value
+
+
+class Output:
+    """One stream of one call. Written by one task, read by any number."""
+
+    def __init__(self, path: Path, *, cap: int) -> None:
+        self._path = path
+        self._cap = cap
+        self._memory = bytearray()
+        self._file: int | None = None
+        self.size = 0  # bytes kept
+        self.dropped = 0  # bytes read and not kept
+        self.closed = False
+        self._changed = asyncio.Event()
+
+    async def append(self, data: bytes) -> None:
+        """Keeps what fits under the cap."""
+        kept = data[: self._cap - self.size]
+        self.dropped += len(data) - len(kept)
+        if kept:
+            if self._file is None and self.size + len(kept) <= SMALL:
+                self._memory += kept
+            else:
+                await asyncio.to_thread(self._write, kept)
+            self.size += len(kept)
+            self._wake()
+
+    def _write(self, data: bytes) -> None:
+        if self._file is None:
+            self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+            os.write(self._file, self._memory)
+        view = memoryview(data)
+        while view:
+            view = view[os.write(self._file, view) :]
+
+    async def read(self, offset: int, size: int) -> bytes:
+        """Up to `size` bytes from `offset`; empty at the present end."""
+        size = max(0, min(size, self.size - offset))
+        if self._file is None:
+            return bytes(self._memory[offset : offset + size])
+        return await asyncio.to_thread(os.pread, self._file, size, offset)
+
+    async def more(self, offset: int) -> bool:
+        """Waits until there is something at `offset`; False when there never will be."""
+        while self.size <= offset and not self.closed:
+            await self._changed.wait()
+        return self.size > offset
+
+    def end(self) -> None:
+        """No more will come."""
+        self.closed = True
+        self._wake()
+
+    def _wake(self) -> None:
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
+
+    @property
+    def small(self) -> bytes | None:
+        """All of it, where it never needed a file."""
+        return bytes(self._memory) if self._file is None else None
+
+    async def text(self) -> tuple[str, bool]:
+        """Head and tail as text for the value, and whether something is left out between them or was dropped.
+
+        Bytes that are not UTF-8 become U+FFFD; the raw ones stay readable by offset.
+        """
+        if self.size <= 2 * _END:
+            return _decoded(await self.read(0, self.size)), self.dropped > 0
+        head, tail = await self.read(0, _END), await self.read(self.size - _END, _END)
+        left_out = self.size + self.dropped - 2 * _END
+        return f"{_decoded(head)}\n[{left_out} bytes left out]\n{_decoded(tail)}", True
+
+    def close(self) -> None:
+        """Closes the file; its bytes stay on the disk."""
+        self.end()
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+            self._memory.clear()
+
+
+def _decoded(data: bytes) -> str:
+    return data.decode("utf-8", "replace")
+
+
+async def pump(descriptor: int, output: Output) -> None:
+    """Reads a pipe to its end into `output`. Keeps draining past the cap, so that the writer never blocks."""
+    os.set_blocking(descriptor, False)
+    try:
+        while True:
+            try:
+                data = os.read(descriptor, 1 << 16)
+            except BlockingIOError:
+                await _readable(descriptor)
+                continue
+            if not data:
+                return
+            await output.append(data)
+    finally:
+        output.end()
+
+
+async def _readable(descriptor: int) -> None:
+    loop = asyncio.get_running_loop()
+    ready = asyncio.Event()
+    loop.add_reader(descriptor, ready.set)
+    try:
+        await ready.wait()
+    finally:
+        loop.remove_reader(descriptor)

@@ -1,0 +1,28 @@
+"""What a stop comes to: an outcome that says whether the body had begun, and what became of its effects."""
+
+from stockade_daemon.errors import Aborted, DeadlineReached, Refusal
+from stockade_daemon.pipeline.stop import Stopped
+
+
+def before_dispatch(stopped: Stopped) -> Refusal:
+    """What a stop means for a body that was never invoked."""
+    why = {
+        "cancelled": "the caller cancelled the call",
+        "closing": "the session was closed",
+        "draining": "the daemon is stopping",
+        "deadline": "the tool's time was up",
+    }[stopped.cause]
+    return Aborted("ABORTED_BEFORE_DISPATCH", f"{why} before it was started; nothing was run.")
+
+
+def while_running(stopped: Stopped, *, after: str) -> Refusal:
+    """What a stop means for a body that ran. `after` says what became of its effects."""
+    if stopped.cause == "deadline":
+        return DeadlineReached(
+            "TOOL_TIMEOUT",
+            f"the tool's time was up and all its processes were killed; {after}. Give it more time or less work.",
+        )
+    why = {"cancelled": "the caller cancelled the call", "closing": "the session was closed"}.get(
+        stopped.cause, "the daemon is stopping"
+    )
+    return Aborted("ABORTED", f"{why} while it ran; {after}.")

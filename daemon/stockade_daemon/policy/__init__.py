@@ -1,0 +1,1 @@
+"""Policy: what may happen. Waterfalls, the profile's rules, guards, and people who are asked."""

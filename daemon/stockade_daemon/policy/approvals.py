@@ -1,0 +1,235 @@
+"""Asks: pending questions, who watches them, and the one answer each gets.
+
+Everything runs on the event loop; there is no await between looking at an ask and closing it, which is what makes an
+answer one-shot. Asks live as long as the daemon: a call that waits for one when the daemon stops settles as
+TOOL_NOT_STARTED, or by what ledger and disk prove.
+"""
+
+import asyncio
+import hashlib
+import time
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from stockade_daemon import json_text
+from stockade_daemon.errors import Aborted, PolicyRefusal, RequestError
+from stockade_daemon.values import Json, Session
+
+Record: TypeAlias = Callable[[str, str, str, Mapping[str, Json]], Awaitable[object]]
+Note: TypeAlias = Callable[[str, str, str, Mapping[str, Json]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A question as it is shown. `shown_hash` binds an answer to exactly these bytes."""
+
+    ask_id: str
+    session_id: str
+    call_id: str
+    tool: str
+    card: bytes  # JSON object, JSON text
+    shown_hash: str  # SHA-256, lower-case hex, of `card`
+    asked_ms: int
+    expires_ms: int  # 0: does not expire while its approver stays
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    ask_id: str
+    allow: bool
+    reason: str
+    decision_id: str
+    decided_ms: int
+
+
+@dataclass(slots=True)
+class _Pending:
+    ask: Ask
+    answered: asyncio.Future[Answer]
+
+
+class Watcher:
+    """An attached approver: the asks of one session, or of all."""
+
+    def __init__(self, session_id: str) -> None:
+        self.session_id = session_id
+        self._queue: asyncio.Queue[Ask | None] = asyncio.Queue()
+
+    def sees(self, session_id: str) -> bool:
+        return self.session_id in ("", session_id)
+
+    def tell(self, ask: Ask | None) -> None:
+        self._queue.put_nowait(ask)
+
+    async def asks(self) -> AsyncIterator[Ask]:
+        """Asks as they come; ends when the daemon does."""
+        while (ask := await self._queue.get()) is not None:
+            yield ask
+
+
+class Approvals:
+    """The queue of asks."""
+
+    def __init__(self, *, record: Record, note: Note) -> None:
+        self._record = record  # durable when it returns
+        self._note = note  # in order, without waiting
+        self._pending: dict[str, _Pending] = {}
+        self._answers: dict[str, Answer] = {}
+        self._watchers: list[Watcher] = []
+
+    def waiting_for(self, session_id: str, call_id: str) -> str:
+        """The id of the ask that a call waits for, or an empty text."""
+        for pending in self._pending.values():
+            if (pending.ask.session_id, pending.ask.call_id) == (session_id, call_id):
+                return pending.ask.ask_id
+        return ""
+
+    @contextmanager
+    def watching(self, session_id: str) -> Iterator[Watcher]:
+        """Attaches an approver; asks that wait already are told first."""
+        watcher = Watcher(session_id)
+        self._watchers.append(watcher)
+        for pending in self._pending.values():
+            if watcher.sees(pending.ask.session_id):
+                watcher.tell(pending.ask)
+        try:
+            yield watcher
+        finally:
+            self._watchers.remove(watcher)
+            self._approver_left()
+
+    async def ask(
+        self, session: Session, call_id: str, tool: str, card: Mapping[str, Json], cancelled: asyncio.Event
+    ) -> None:
+        """Returns when somebody has said yes to exactly this card.
+
+        Raises PolicyRefusal (APPROVAL_REJECTED, APPROVAL_UNAVAILABLE, APPROVAL_EXPIRED) or Aborted.
+        """
+        text = json_text.dump(dict(card))
+        now = _now_ms()
+        wait_s = session.profile.approval.wait_s
+        ask = Ask(
+            ask_id=uuid.uuid4().hex,
+            session_id=session.session_id,
+            call_id=call_id,
+            tool=tool,
+            card=text,
+            shown_hash=hashlib.sha256(text).hexdigest(),
+            asked_ms=now,
+            expires_ms=now + int(wait_s * 1000) if wait_s else 0,
+        )
+        pending = _Pending(ask, asyncio.get_running_loop().create_future())
+        self._pending[ask.ask_id] = pending
+        code, reason = "ABORTED_BEFORE_DISPATCH", "the ask was withdrawn; nothing was changed"
+        shown: dict[str, Json] = {
+            "ask_id": ask.ask_id,
+            "shown_hash": ask.shown_hash,
+            "expires_ms": ask.expires_ms,
+            "card": dict(card),
+        }
+        try:
+            # Durable before anybody sees it.
+            await self._record(session.session_id, "approval/asked", call_id, shown)
+            try:
+                code, reason = await self._outcome(pending, session, wait_s, cancelled)
+            finally:
+                # One decision for each ask, also where the waiting itself was cancelled.
+                decided = {"ask_id": ask.ask_id, "outcome": code or "allowed", "reason": reason}
+                self._note(session.session_id, "approval/decided", call_id, decided)
+        finally:
+            self._pending.pop(ask.ask_id, None)
+            if not pending.answered.done():
+                pending.answered.cancel()
+        if code == "ABORTED_BEFORE_DISPATCH":
+            raise Aborted(code, reason)
+        if code:
+            raise PolicyRefusal(code, reason)
+
+    async def _outcome(
+        self, pending: _Pending, session: Session, wait_s: float, cancelled: asyncio.Event
+    ) -> tuple[str, str]:
+        """A code and a reason; an empty code is a yes."""
+        if session.approval_policy == "never":
+            return "APPROVAL_REJECTED", "this session's policy is never to ask, so what would be asked is rejected"
+        if cancelled.is_set():
+            return "ABORTED_BEFORE_DISPATCH", "the call was cancelled before anybody was asked; nothing was run"
+        for watcher in self._watchers:
+            if watcher.sees(pending.ask.session_id):
+                watcher.tell(pending.ask)
+        if not wait_s and not self._attached(pending.ask.session_id):
+            self._close_unattended(pending)
+        withdrawal = asyncio.create_task(cancelled.wait())
+        try:
+            waited: set[asyncio.Future[Any]] = {pending.answered, withdrawal}
+            await asyncio.wait(waited, timeout=wait_s or None, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            withdrawal.cancel()
+        if pending.answered.done():
+            answer = pending.answered.result()
+            if answer.allow:
+                return "", answer.reason
+            if answer.decision_id == "":
+                return "APPROVAL_UNAVAILABLE", answer.reason
+            said = f": {answer.reason}" if answer.reason else ""
+            return "APPROVAL_REJECTED", f"the approver said no{said}. Nothing was changed; ask what they would accept."
+        if cancelled.is_set():
+            return (
+                "ABORTED_BEFORE_DISPATCH",
+                "the call was cancelled while it waited for an approval; nothing was changed",
+            )
+        return "APPROVAL_EXPIRED", f"nobody answered within {wait_s:g} seconds; nothing was changed. Ask again later."
+
+    async def decide(self, ask_id: str, shown_hash: str, *, allow: bool, reason: str, decision_id: str) -> Answer:
+        """Answers an ask, once. Raises RequestError: NOT_FOUND, FAILED_PRECONDITION (decided, or another card)."""
+        if not decision_id:
+            raise RequestError("INVALID_ARGUMENT", "decision_id is empty; choose one, so that repeating is safe")
+        pending = self._pending.get(ask_id)
+        if pending is None or pending.answered.done():
+            earlier = self._answers.get(ask_id)
+            if earlier is not None and (earlier.decision_id, earlier.allow) == (decision_id, allow):
+                return earlier
+            if earlier is None and pending is None:
+                raise RequestError("NOT_FOUND", f"there is no ask {ask_id}; it was withdrawn, or never was")
+            raise RequestError(
+                "FAILED_PRECONDITION",
+                "somebody else has answered already; nothing is to be done",
+                code="APPROVAL_DECIDED",
+            )
+        if shown_hash != pending.ask.shown_hash:
+            raise RequestError(
+                "FAILED_PRECONDITION",
+                "this answer is for another card than the one that is asked about; look at it again",
+                code="APPROVAL_MISMATCH",
+            )
+        answer = Answer(ask_id, allow, reason[:2000], decision_id, _now_ms())
+        self._answers[ask_id] = answer
+        while len(self._answers) > 10_000:
+            self._answers.pop(next(iter(self._answers)))
+        pending.answered.set_result(answer)
+        return answer
+
+    def close(self) -> None:
+        """Ends every watcher's stream: the daemon stops."""
+        for watcher in self._watchers:
+            watcher.tell(None)
+
+    def _attached(self, session_id: str) -> bool:
+        return any(watcher.sees(session_id) for watcher in self._watchers)
+
+    def _approver_left(self) -> None:
+        """Without a wait, an ask does not outlive the last approver who could see it."""
+        for pending in list(self._pending.values()):
+            if not pending.ask.expires_ms and not self._attached(pending.ask.session_id):
+                self._close_unattended(pending)
+
+    def _close_unattended(self, pending: _Pending) -> None:
+        if not pending.answered.done():
+            reason = "nobody is there to approve; attach an approver, or set [approval] wait_s in the profile"
+            pending.answered.set_result(Answer(pending.ask.ask_id, False, reason, "", _now_ms()))
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,45 @@
+"""The vocabulary of policy: what pre-execute and post-execute may decide. A missing decision is never "allow"."""
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class Allow:
+    """The call goes on to the guards."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deny:
+    """The body is skipped; `reason` is what the model reads, `code` one of the stable codes."""
+
+    reason: str
+    code: str = "DENIED"
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A person decides, once, about exactly what is shown."""
+
+    reason: str
+
+
+PreDecision: TypeAlias = Allow | Deny | Ask
+
+
+@dataclass(frozen=True, slots=True)
+class Accept:
+    """The outcome stands. `context` is handed to the agent after all results of the turn."""
+
+    context: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """The outcome becomes an error with this feedback; its value is withheld."""
+
+    feedback: str
+    context: tuple[str, ...] = ()
+
+
+PostDecision: TypeAlias = Accept | Block

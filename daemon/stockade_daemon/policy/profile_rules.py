@@ -1,0 +1,32 @@
+"""The profile's [approval] as a pre-execute listener."""
+
+from stockade_daemon.policy.decisions import Ask, Deny, PreDecision
+from stockade_daemon.policy.subjects import Judged
+from stockade_daemon.policy.waterfall import Next
+from stockade_daemon.values import Decision, Kind
+
+_PLURAL = {Kind.READ: "reads", Kind.WRITE: "writes", Kind.COMMAND: "commands"}
+
+
+def decision_for(judged: Judged) -> Decision:
+    """What the profile says about a call of this kind of tool."""
+    approval = judged.session.profile.approval
+    return {Kind.READ: approval.reads, Kind.WRITE: approval.writes, Kind.COMMAND: approval.commands}[
+        judged.manifest.kind
+    ]
+
+
+async def by_profile(judged: Judged, following: Next[PreDecision]) -> PreDecision:
+    """Denies what the profile denies and asks what it asks; else the next listener decides.
+
+    A write under `ask` is let through here: it is asked about once, at its intent, when the exact difference is known.
+    """
+    decision = decision_for(judged)
+    kind = _PLURAL[judged.manifest.kind]
+    name = judged.session.profile.name
+    if decision == "deny":
+        return Deny(f"profile {name} denies {kind}: {judged.call.tool} was not run. Use a profile that allows {kind}.")
+    inner = await following()
+    if decision == "ask" and judged.manifest.kind is not Kind.WRITE and not isinstance(inner, Deny):
+        return Ask(f"profile {name} asks about {kind}")
+    return inner
