@@ -72,6 +72,25 @@ async def test_root_makes_files_for_the_directorys_owner_and_keeps_owners(actor:
     assert (status.st_uid, status.st_gid) == (42, 43)
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes files of two owners")
+async def test_a_file_whose_owner_a_new_one_could_not_have_is_written_in_place(actor: "Actor", root: Path) -> None:
+    (root / "a").write_bytes(b"1\n")
+    (root / "a").chmod(0o666)
+    os.chown(root, 1000, 1000)
+    os.setegid(1000)
+    os.seteuid(1000)
+    try:
+        await actor.read("a")
+        done = await actor.edit("a", b"1", b"2")
+    finally:
+        os.seteuid(0)
+        os.setegid(0)
+    assert "keeps the file's owner" in done.note
+    assert (root / "a").read_bytes() == b"2\n"
+    assert (root / "a").stat().st_uid == 0
+    assert os.listdir(root) == ["a"]
+
+
 async def test_extended_attributes_are_kept(actor: "Actor", root: Path) -> None:
     (root / "a").write_bytes(b"1\n")
     _set_attribute(root / "a", "user.tag", b"keep")

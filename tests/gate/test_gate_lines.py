@@ -113,3 +113,21 @@ def _spans(chance: random.Random, content: bytes) -> tuple[Span, ...]:
         Span(start, end, bytes(chance.choices(b"xy\n", k=chance.randint(0, 4))))
         for start, end in zip(points[::2], points[1::2], strict=True)
     )
+
+
+def test_very_many_spans_in_one_line_take_no_longer_than_reading_it() -> None:
+    before = b"ab" * 100_000
+    spans = tuple(Span(at, at + 1, b"x") for at in range(0, len(before), 2))
+    shown = difference(b"a", before, apply(before, spans), spans)
+    assert (shown.added, shown.removed) == (1, 1)
+    assert "of the line's 200000 bytes, from 0" in shown.text
+
+
+def test_of_a_long_line_the_changed_part_is_shown() -> None:
+    before = b"0123456789" * 10_000 + b"\n"
+    after = before[:50_000] + b"CHANGED" + before[50_001:]
+    for spans in ((Span(50_000, 50_001, b"CHANGED"),), ()):
+        text = difference(b"a", before, after, spans).text
+        assert "+…" in text
+        assert "789CHANGED123" in text
+        assert len(text) < 10_000

@@ -12,6 +12,7 @@ import pytest
 
 from stockade_daemon.errors import GateRefusal, Refusal
 from stockade_daemon.gate import locks, syscalls
+from stockade_daemon.gate.content import digest_of
 from stockade_daemon.gate.gate import Gate
 from stockade_daemon.gate.intents import Committed
 from stockade_daemon.gate.workspace import Workspace
@@ -214,7 +215,7 @@ async def test_an_editor_that_saves_all_the_time_loses_nothing(actor: "Actor", r
     assert file.read_bytes() in (saved[-1], b"ours\n")
     if file.read_bytes() == b"ours\n":
         # Ours stands last only if what it replaced was the editor's last version, or ours again.
-        assert actor.begun[-1]["before"] in (_digest(saved[-1]), _digest(b"ours\n"))
+        assert actor.begun[-1]["before"] in (digest_of(saved[-1]), digest_of(b"ours\n"))
     assert [name for name in os.listdir(root) if name != "t"] == ["a"]
 
 
@@ -240,7 +241,7 @@ async def test_begun_is_recorded_before_anything_changes(actor: "Actor", root: P
     async def begun(body: dict[str, Json]) -> None:
         then.append((root / "a").read_bytes())
         assert os.listdir(root) == ["a"]
-        assert (body["path"], body["operation"], body["before"]) == ("a", "update", _digest(b"1\n"))
+        assert (body["path"], body["operation"], body["before"]) == ("a", "update", digest_of(b"1\n"))
 
     await actor.gate.commit(planned, begun=begun)
     assert then == [b"1\n"]
@@ -280,15 +281,25 @@ async def test_a_cancelled_commit_that_has_begun_is_finished_and_recorded(actor:
     go_on.set()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert [done.after for done in recorded] == [_digest(b"2\n")]
+    assert [done.after for done in recorded] == [digest_of(b"2\n")]
     assert (root / "a").read_bytes() == b"2\n"
     await actor.edit("a", b"2", b"3")
 
 
-def _digest(content: bytes) -> str:
-    from stockade_daemon.gate.content import digest_of
-
-    return digest_of(content)
+async def test_a_cancelled_read_leaves_no_descriptor(actor: "Actor", root: Path) -> None:
+    (root / "a").write_bytes(b"1\n")
+    await actor.read("a")
+    loop = asyncio.get_running_loop()
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(20):
+        task = asyncio.create_task(actor.gate.read("a"))
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    await loop.shutdown_default_executor()  # all threads are done, and what they made has come back
+    await asyncio.sleep(0)
+    assert len(os.listdir("/proc/self/fd")) <= before
 
 
 @contextmanager

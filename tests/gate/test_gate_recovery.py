@@ -1,6 +1,7 @@
 """After a crash the disk says what became of a commit that had begun. The crashes are real: SIGKILL in mid-commit."""
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -165,8 +166,6 @@ async def test_a_failed_write_in_place_puts_the_old_bytes_back(
     actor: "Actor", root: Path, refused: Callable[..., object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The file-size limit of the process ends the write half way, as a full disk would."""
-    import resource
-
     (root / "a").write_bytes(b"old\n")
     os.link(root / "a", root / "b")
     await actor.read("a")

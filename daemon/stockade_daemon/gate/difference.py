@@ -18,7 +18,8 @@ MAX_DIFFERENCE_CHARS: Final = 256 * 1024
 
 _CONTEXT: Final = 3
 _COMPARED_LINES: Final = 4000  # beyond these a block is shown as replaced: comparing takes quadratic time
-_LINE_CHARS: Final = 2000
+_SPLIT_LINES: Final = 200_000  # beyond these not even equal ends are looked for: each line costs memory
+_LINE_BYTES: Final = 4000  # shown of one line
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +55,10 @@ def difference(path: bytes, before: bytes | None, after: bytes, spans: tuple[Spa
     name = shown(path)
     head = [f"--- {'/dev/null' if before is None else 'a/' + name}\n", f"+++ b/{name}\n"] if blocks else []
     returns = _all_crlf(old) and _all_crlf(after)
+    numbers = (_Lines(old), _Lines(after))
     text = "".join(head)
     for number, group in enumerate(groups := list(_grouped(old, blocks))):
-        for line in _hunk(old, after, group, hide_returns=returns):
+        for line in _hunk(old, after, numbers, group, hide_returns=returns):
             if len(text) + len(line) > MAX_DIFFERENCE_CHARS:
                 rest = len(groups) - number
                 text += f"… the difference is longer than is shown here: {rest} hunks are cut or left out.\n"
@@ -66,29 +68,37 @@ def difference(path: bytes, before: bytes | None, after: bytes, spans: tuple[Spa
 
 
 def _of_spans(old: bytes, new: bytes, spans: tuple[Span, ...]) -> list[_Block]:
-    """The lines that the spans change, those of spans on common lines together."""
+    """The lines that the spans change, those of spans on common lines together.
+
+    Looks at each byte once: a million spans may stand in one line.
+    """
     blocks: list[_Block] = []
     shift = 0
     for span in spans:
-        start = old.rfind(b"\n", 0, span.start) + 1
-        end = _line_end(old, max(span.end, start))
-        if span.end > span.start and old[span.end - 1 : span.end] == b"\n":
-            end = span.end
-        new_start = start + shift
+        reached = blocks[-1].end if blocks else 0
+        if blocks and (span.start < reached or old[reached - 1 : reached] != b"\n"):
+            last = blocks.pop()
+            start, new_start, end = last.start, last.new_start, last.end
+        else:
+            start = max(old.rfind(b"\n", reached, span.start) + 1, reached)
+            new_start = start + shift
+            end = start
         shift += len(span.replacement) - (span.end - span.start)
+        if end < span.end or end == span.start:
+            whole = span.end > span.start and old[span.end - 1 : span.end] == b"\n"
+            end = span.end if whole else _line_end(old, span.end)
         # Where the new text swallowed the line's end, the next line became part of the changed one.
-        while end < len(old) and end + shift > 0 and new[end + shift - 1 : end + shift] != b"\n":
+        while end < len(old) and end + shift > new_start and new[end + shift - 1 : end + shift] != b"\n":
             end = _line_end(old, end)
-        if blocks and start < blocks[-1].end:
-            start, new_start = blocks[-1].start, blocks[-1].new_start
-            end = max(end, blocks[-1].end)
-            blocks.pop()
         blocks.append(_Block(start, end, new_start, end + shift))
     return blocks
 
 
 def _refined(old: bytes, new: bytes, block: _Block) -> Iterator[_Block]:
     """The parts of a block that really differ."""
+    if old.count(b"\n", block.start, block.end) + new.count(b"\n", block.new_start, block.new_end) > _SPLIT_LINES:
+        yield block
+        return
     ours, theirs = _split(old[block.start : block.end]), _split(new[block.new_start : block.new_end])
     head = 0
     while head < min(len(ours), len(theirs)) and ours[head] == theirs[head]:
@@ -121,7 +131,25 @@ def _grouped(old: bytes, blocks: Iterable[_Block]) -> Iterator[list[_Block]]:
         yield group
 
 
-def _hunk(old: bytes, new: bytes, group: list[_Block], *, hide_returns: bool) -> Iterator[str]:
+class _Lines:
+    """Numbers the lines of a content, for offsets that ascend; counts each byte once."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+        self._reached = 0
+        self._line = 1
+
+    def place(self, first: int, last: int) -> str:
+        """`line,count` of a hunk's head; an empty range counts as behind the line before it."""
+        self._line += self._content.count(b"\n", self._reached, first)
+        self._reached = first
+        count = lines_of(self._content[first:last])
+        return f"{self._line if count else self._line - 1},{count}"
+
+
+def _hunk(
+    old: bytes, new: bytes, numbers: tuple[_Lines, _Lines], group: list[_Block], *, hide_returns: bool
+) -> Iterator[str]:
     first = group[0].start
     for _ in range(_CONTEXT):
         first = old.rfind(b"\n", 0, max(first - 1, 0)) + 1 if first else 0
@@ -130,35 +158,48 @@ def _hunk(old: bytes, new: bytes, group: list[_Block], *, hide_returns: bool) ->
         last = _line_end(old, last)
     new_first = first + group[0].new_start - group[0].start
     new_last = last + group[-1].new_end - group[-1].end
-    yield (
-        f"@@ -{_place(old, first, last)} +{_place(new, new_first, new_last)} @@\n"
-    )  # fmt: skip
+    yield f"@@ -{numbers[0].place(first, last)} +{numbers[1].place(new_first, new_last)} @@\n"
     reached = first
     for block in group:
+        ours, theirs = old[block.start : block.end], new[block.new_start : block.new_end]
+        begin = _first_difference(ours, theirs)
         yield from _marked(" ", old[reached : block.start], hide_returns)
-        yield from _marked("-", old[block.start : block.end], hide_returns)
-        yield from _marked("+", new[block.new_start : block.new_end], hide_returns)
+        yield from _marked("-", ours, hide_returns, begin)
+        yield from _marked("+", theirs, hide_returns, begin)
         reached = block.end
     yield from _marked(" ", old[reached:last], hide_returns)
 
 
-def _place(content: bytes, first: int, last: int) -> str:
-    count = lines_of(content[first:last])
-    line = content.count(b"\n", 0, first) + 1
-    return f"{line if count else line - 1},{count}"
+def _first_difference(one: bytes, other: bytes) -> int:
+    """How far two first lines agree, where they are too long to be shown whole."""
+    end = min(len(one), len(other), max(_line_end(one, 0), _line_end(other, 0)))
+    if end <= _LINE_BYTES:
+        return 0
+    low, high = 0, end  # the common length lies between; halving compares long stretches at once
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if one[low:middle] == other[low:middle] else (low, middle - 1)
+    return low
 
 
-def _marked(mark: str, content: bytes, hide_returns: bool) -> Iterator[str]:
-    for line in _split(content):
-        body = line.removesuffix(b"\n")
-        if hide_returns:
-            body = body.removesuffix(b"\r")
-        text = visible(body.decode("utf-8", "backslashreplace"), keep="\t")
-        if len(text) > _LINE_CHARS:
-            text = f"{text[:_LINE_CHARS]}… ({len(text)} characters)"
+def _marked(mark: str, content: bytes, hide_returns: bool, begin: int = 0) -> Iterator[str]:
+    """The lines of `content` behind their mark. Of a line that is too long a window is shown, around `begin`."""
+    start = 0
+    while start < len(content):
+        end = _line_end(content, start)
+        ended = content[end - 1 : end] == b"\n"
+        stop = end - ended
+        if hide_returns and content[stop - 1 : stop] == b"\r":
+            stop -= 1
+        left = max(0, begin - _LINE_BYTES // 4) if stop - start > _LINE_BYTES else 0
+        window = content[start + left : min(stop, start + left + _LINE_BYTES)]
+        text = visible(window.decode("utf-8", "backslashreplace"), keep="\t")
+        if len(window) < stop - start:
+            text = f"{'…' if left else ''}{text}… ({len(window)} of the line's {stop - start} bytes, from {left})"
         yield f"{mark}{text}\n"
-        if not line.endswith(b"\n"):
+        if not ended:
             yield "\\ No newline at end of file\n"
+        start, begin = end, 0
 
 
 def _split(content: bytes) -> list[bytes]:

@@ -210,6 +210,8 @@ class Gate:
         )
         happened = await aside(lambda: publish(self._workspace, planned, facts.method, name))
         self._seen.put(planned.seen)
+        if facts.method == "in place" and not planned.note:
+            happened = "; ".join(note for note in ("written in place, which keeps the file's owner", happened) if note)
         done = Committed(
             path=shown(planned.real),
             operation=planned.operation,

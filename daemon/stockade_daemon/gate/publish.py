@@ -95,11 +95,14 @@ def publish(workspace: Workspace, planned: Planned, method: Method, name: bytes)
             if method_for(disk.status if disk else None) != method:
                 raise stale(place.asked, "gained or lost a hard link, or an owner, since this was decided")
             with os_errors("write", place.asked):
-                if disk is None:
-                    return _create(place, planned, name)
-                if method == "in place":
-                    return _in_place(place, planned, disk, name)
-                return _replace(place, planned, disk, name)
+                try:
+                    if disk is None:
+                        return _create(place, planned, name)
+                    if method == "in place":
+                        return _in_place(place, planned, disk, name)
+                    return _replace(place, planned, disk, name)
+                except FileNotFoundError as error:
+                    raise Moved from error  # the file, or a directory above it, has gone meanwhile
 
     return settled(attempt, planned.asked)
 
@@ -146,8 +149,6 @@ def _replace(place: Resolved, planned: Planned, old: Snapshot, name: bytes) -> s
         try:
             syscalls.renameat2(place.parent, name, place.name, syscalls.RENAME_EXCHANGE)
         except OSError as error:
-            if error.errno == errno.ENOENT:
-                raise Moved from error
             if error.errno not in (errno.EINVAL, errno.ENOSYS):
                 raise
             _rename_over(place, old, new, name)

@@ -6,10 +6,13 @@ Everything is counted in bytes of the raw content; a line ends with the byte 0x0
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from stockade_daemon.errors import ToolFailure
 from stockade_daemon.gate.content import lines_of
 from stockade_daemon.gate.observations import Ranges, merged
+
+_COUNTED_LINES: Final = 2_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +64,11 @@ def touched(content: bytes, spans: tuple[Span, ...]) -> Iterator[tuple[int, int]
 def carried(before: bytes, after: bytes, spans: tuple[Span, ...], seen: Ranges) -> Ranges:
     """The lines of `after` that are known to whoever saw the lines `seen` of `before` and wrote the spans.
 
-    A line is known when each of its bytes is: a line that an edit joined to one never seen is not.
+    A line is known when each of its bytes is: a line that an edit joined to one never seen is not. In a file of very
+    many lines nothing stays known: counting them would hold up everybody else.
     """
+    if before.count(b"\n") + after.count(b"\n") > _COUNTED_LINES:
+        return ()
     known: list[tuple[int, int]] = []
     old = _bytes_of(before, seen)
     at = 0
@@ -89,13 +95,25 @@ def carried(before: bytes, after: bytes, spans: tuple[Span, ...], seen: Ranges) 
         while at < len(joined) and joined[at][1] < first:
             at += 1
         if at < len(joined) and joined[at][0] <= first and last - 1 <= joined[at][1]:
-            lines.append((number, number))
-    return merged(lines)
+            if lines and lines[-1][1] == number - 1:
+                lines[-1] = (lines[-1][0], number)
+            else:
+                lines.append((number, number))
+    return tuple(lines)
 
 
 def _bytes_of(content: bytes, ranges: Ranges) -> list[tuple[int, int]]:
-    starts = [first for first, _ in _lines(content)] + [len(content)]
-    return [(starts[first - 1], starts[last]) for first, last in ranges if last < len(starts)]
+    """The bytes of each range of lines."""
+    result: list[tuple[int, int]] = []
+    begin = 0
+    for number, (first, last) in enumerate(_lines(content), start=1):
+        if len(result) == len(ranges):
+            break
+        if number == ranges[len(result)][0]:
+            begin = first
+        if number == ranges[len(result)][1]:
+            result.append((begin, last))
+    return result
 
 
 def _lines(content: bytes) -> Iterator[tuple[int, int]]:
