@@ -1,0 +1,96 @@
+"""The documentation says what the code says: lists that appear in both are equal."""
+
+import ast
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stockade.v1 import approvals_pb2, calls_pb2, catalog_pb2, daemon_pb2, events_pb2, sessions_pb2
+from stockade_daemon import config
+from stockade_daemon.errors import CODES
+from stockade_daemon.profiles import keys
+from stockade_daemon.settings import Key
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
+EVENT = re.compile(r"(session|tool|call|policy|approval|fs|context)/[a-z-]+")
+
+
+def rows(page: str, heading: str) -> list[list[str]]:
+    """Cells of the table beneath a heading, without its head; back-ticks around a first cell are taken off."""
+    _, beneath = (DOCS / page).read_text().split(f"# {heading}\n", 1)
+    section = beneath.split("\n## ", 1)[0]
+    lines = [line for line in section.splitlines() if line.startswith("| ") or line.startswith("|-")]
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    return [[first.strip("`"), *rest] for first, *rest in cells if not set(first) <= {"-"}][1:]
+
+
+def default_of(key: Key[Any]) -> str:
+    value = key.default
+    if isinstance(value, dict):
+        return "`{" + ", ".join(f"{name} = {json.dumps(text)}" for name, text in value.items()) + "}`"
+    if isinstance(value, tuple):
+        return f"`{json.dumps(list(value))}`"
+    return f"`{value:g}`" if isinstance(value, float) else f"`{json.dumps(value)}`"
+
+
+def test_profiles_md_has_every_key_with_its_values_default_and_meaning() -> None:
+    written = rows("profiles.md", "Every key")
+    assert written == [[key.name, key.allowed, default_of(key), key.meaning] for key in keys.KEYS]
+
+
+def test_operations_md_has_every_key_of_stockade_toml() -> None:
+    written = rows("operations.md", "stockade.toml")
+    assert written == [[key.name, key.allowed, key.meaning] for key in config.KEYS]
+
+
+def test_semantics_md_has_every_error_code_with_domain_and_retry() -> None:
+    written = {code: (domain, retry) for code, domain, retry, meaning in rows("semantics.md", "Error codes") if meaning}
+    assert written == CODES
+
+
+def test_semantics_md_has_every_event_that_the_daemon_records() -> None:
+    recorded = {
+        node.value
+        for path in (ROOT / "daemon" / "stockade_daemon").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_bytes()))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and EVENT.fullmatch(node.value)
+    }
+    written = [row[0] for row in rows("semantics.md", "Events")]
+    assert sorted(written) == sorted(recorded)
+
+
+def test_protocol_md_has_every_method_of_the_protos() -> None:
+    modules: Sequence[Any] = (daemon_pb2, catalog_pb2, sessions_pb2, calls_pb2, events_pb2, approvals_pb2)
+    methods = {
+        f"{service.name}.{method.name}": "stream" if method.server_streaming else "unary"
+        for module in modules
+        for service in module.DESCRIPTOR.services_by_name.values()
+        for method in service.methods
+    }
+    assert {row[0]: row[1] for row in rows("protocol.md", "Protocol")} == methods
+
+
+def test_codes_and_keys_that_pages_mention_exist() -> None:
+    for page in PAGES:
+        mentioned = set(re.findall(r"`([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)`", page.read_text()))
+        assert mentioned - set(CODES) - {"STOCKADE_ADDRESS", "XDG_RUNTIME_DIR", "XDG_STATE_HOME"} == set(), page.name
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_of_a_page_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text()):
+        if not target.startswith("https://"):
+            assert (page.parent / target).exists(), target
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_files_that_a_page_names_exist(page: Path) -> None:
+    places = (ROOT, ROOT / "daemon" / "stockade_daemon", ROOT / "daemon")
+    for name in re.findall(r"`([a-z_]+/[a-z_/]+\.(?:py|toml|proto))`", page.read_text()):
+        assert any((place / name).exists() for place in places), name
