@@ -31,6 +31,7 @@ async def dispatch(services: Services, judged: Judged, under_way: CallUnderWay) 
         under_way.dispatched = True
         run = run_command if judged.manifest.body is Body.COMMAND else run_function
         try:
-            return await run(services, judged, under_way, worker)
+            with under_way.clock.running():
+                return await run(services, judged, under_way, worker)
         except Refusal as refusal:
             return outcomes.refused(refusal, layers=worker.layers)

@@ -21,5 +21,5 @@ async def within_deadline(subject: Dispatch, following: Next[Outcome]) -> Outcom
     asked = subject.judged.call.arguments.get("timeout_s")
     wanted = asked if isinstance(asked, int | float) else subject.manifest.timeout_s
     # Compared before it becomes a float: an integer may be too large for one.
-    with subject.under_way.clock.limited(float(min(wanted, _LONGEST_S, subject.judged.session.profile.limits.wall_s))):
-        return await following()
+    subject.under_way.clock.limit(float(min(wanted, _LONGEST_S, subject.judged.session.profile.limits.wall_s)))
+    return await following()

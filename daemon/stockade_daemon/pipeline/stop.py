@@ -1,6 +1,7 @@
 """Stopping a call: one request, the first cause wins, and a clock that stands while a person thinks."""
 
 import asyncio
+import math
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any, Literal, TypeAlias, TypeVar
@@ -61,13 +62,16 @@ class Clock:
         self._loop = asyncio.get_running_loop()
         self._started: float | None = None
         self._spent = 0.0
-        self._limit = 0.0
+        self._limit = math.inf
         self._timer: asyncio.TimerHandle | None = None
 
-    @contextmanager
-    def limited(self, seconds: float) -> Iterator[None]:
-        """Runs the clock; requests a stop for `deadline` when it has run that long."""
+    def limit(self, seconds: float) -> None:
+        """Requests a stop for `deadline` when the clock has run that long."""
         self._limit = seconds
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """The body has its job: its time passes."""
         self._go()
         try:
             yield
@@ -91,7 +95,8 @@ class Clock:
 
     def _go(self) -> None:
         self._started = self._loop.time()
-        self._timer = self._loop.call_later(max(0.0, self._limit - self._spent), self._stop.request, "deadline")
+        if self._limit < math.inf:
+            self._timer = self._loop.call_later(max(0.0, self._limit - self._spent), self._stop.request, "deadline")
 
     def _halt(self) -> None:
         if self._started is not None:

@@ -1,0 +1,75 @@
+"""stockaded: the daemon's command line."""
+
+import logging
+import os
+import sys
+from pathlib import Path
+
+import click
+
+from stockade_daemon import config as settings
+from stockade_daemon.errors import ConfigurationError, Refusal
+
+# Before anything imports grpc: processes are started with exec, never forked from a threaded server.
+os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
+os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
+
+_FAULTY = 2  # configuration
+_CANNOT = 3  # infrastructure
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+def main() -> None:
+    """The Stockade daemon: runs the tools that agents call, each in a sandbox of its own."""
+
+
+@main.command()
+@click.option("--socket", type=click.Path(path_type=Path), help="Unix socket to serve on, in a 0700 directory.")
+@click.option("--state", type=click.Path(path_type=Path), help="Directory for the ledger and scratch space (0700).")
+@click.option("--config", type=click.Path(path_type=Path), help="stockade.toml; flags win over it.")
+@click.option("--private", type=click.Path(path_type=Path), hidden=True, help="Directory to remove at the end.")
+@click.option("--lifeline", type=int, hidden=True, help="Descriptor whose end of file ends the daemon.")
+@click.option("--verbose", is_flag=True, help="Log what happens inside as well.")
+def serve(
+    socket: Path | None,
+    state: Path | None,
+    config: Path | None,
+    private: Path | None,
+    lifeline: int | None,
+    verbose: bool,
+) -> None:
+    """Serve until SIGTERM, which lets calls under way finish for ten seconds; a second one ends it at once.
+
+    One line for each call goes to standard error. Exit status: 0 stopped as asked, 2 the configuration is faulty, 3 the
+    host does not let it run.
+    """
+    logging.basicConfig(
+        level=logging.DEBUG if verbose else logging.INFO,
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+        stream=sys.stderr,
+    )
+    # Imported late: `--help` and a faulty configuration need none of it.
+    import asyncio
+
+    from stockade_daemon.app import Start
+    from stockade_daemon.app import serve as run
+
+    try:
+        found = settings.load(config, socket=socket, state=state)
+        asyncio.run(run(Start(found, private, lifeline)))
+    except* ConfigurationError as group:
+        _fail(group, _FAULTY)
+    except* Refusal as group:
+        _fail(group, _CANNOT)
+
+
+def _fail(group: BaseExceptionGroup[Exception], status: int) -> None:
+    for error in group.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            _fail(error, status)
+        click.echo(f"stockaded: {error}", err=True)
+    sys.exit(status)
+
+
+if __name__ == "__main__":
+    main()

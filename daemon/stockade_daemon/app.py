@@ -1,0 +1,156 @@
+"""The daemon as one piece: which rooms it has, what they are given, in which order they open and close."""
+
+import asyncio
+import logging
+import os
+import shutil
+import signal
+import stat
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from stockade_daemon.config import Config
+from stockade_daemon.errors import ConfigurationError
+from stockade_daemon.ledger.ledger import Ledger
+from stockade_daemon.pipeline.context import Dispatch, Services
+from stockade_daemon.pipeline.engine import Engine
+from stockade_daemon.pipeline.execute import within_deadline
+from stockade_daemon.pipeline.sessions import Rules, Sessions
+from stockade_daemon.policy.approvals import Approvals
+from stockade_daemon.policy.decisions import PostDecision, PreDecision
+from stockade_daemon.policy.guards import Guards
+from stockade_daemon.policy.profile_rules import by_profile
+from stockade_daemon.policy.subjects import Finished, Judged
+from stockade_daemon.policy.waterfall import Waterfall
+from stockade_daemon.profiles import read as profiles
+from stockade_daemon.registry.registry import Registry
+from stockade_daemon.rpc.server import serving, socket_of_our_own
+from stockade_daemon.sandbox.pool import Pool
+from stockade_daemon.values import Outcome
+
+_log = logging.getLogger(__name__)
+_GRACE_S = 10.0  # for calls under way when the daemon is told to stop
+_PRIVATE_GRACE_S = 0.5  # a private daemon's one client is gone or going
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """How the daemon was started."""
+
+    config: Config
+    private: Path | None  # the directory of a private daemon, removed at its end
+    lifeline: int | None  # a descriptor whose end of file says that the client is gone
+
+
+async def serve(start: Start) -> None:
+    """Runs until SIGTERM, SIGINT or the end of the lifeline. Raises ConfigurationError, SandboxFailure."""
+    config = start.config
+    is_private = start.private is not None
+    rules = Rules(
+        private=is_private,
+        workspaces=config.workspaces,
+        profile_directories=(profiles.shipped(), *config.profile_directories),
+        own=_own(config),
+    )
+    grace_s = _PRIVATE_GRACE_S if is_private else _GRACE_S
+    with _removing(start.private), socket_of_our_own(config.socket):
+        outputs = _state_directory(config.state)
+        async with Ledger.open(str(config.state / "ledger.sqlite3")) as ledger, Pool.start(config.state) as pool:
+            services = _services(ledger, pool, outputs)
+            sessions = Sessions(ledger, pool, rules)
+            try:
+                async with (
+                    Engine.start(services, sessions, [], grace_s=grace_s) as engine,
+                    serving(config.socket, services, engine, rules) as address,
+                ):
+                    _log.info("serving on %s, state in %s", address, config.state)
+                    # Whoever started us may wait for this line; a closed stdout is no reason to stop.
+                    _say(f"ready {address}")
+                    await _until_stopped(start.lifeline)
+                    _log.info("stopping")
+            finally:
+                sessions.close()
+    _log.info("stopped")
+
+
+def _services(ledger: Ledger, pool: Pool, outputs: Path) -> Services:
+    pre_execute: Waterfall[Judged, PreDecision] = Waterfall("tools/pre-execute")
+    pre_execute.add(by_profile)
+    execute: Waterfall[Dispatch, Outcome] = Waterfall("tools/execute")
+    execute.add(within_deadline)
+    post_execute: Waterfall[Finished, PostDecision] = Waterfall("tools/post-execute")
+    return Services(
+        ledger=ledger,
+        pool=pool,
+        approvals=Approvals(record=ledger.append, note=ledger.note),
+        registry=Registry.load(),
+        outputs=outputs,
+        pre_execute=pre_execute,
+        guards=Guards(),
+        execute=execute,
+        post_execute=post_execute,
+    )
+
+
+def _own(config: Config) -> tuple[Path, ...]:
+    return tuple(Path(os.path.realpath(each)) for each in (config.state, config.socket.parent))
+
+
+def _state_directory(state: Path) -> Path:
+    """Makes the state directory (0700) and gives the one for outputs. Raises ConfigurationError."""
+    outputs = state / "outputs"
+    try:
+        state.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = state.stat()
+        if found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & 0o077:
+            raise ConfigurationError(
+                f"{state}: the state directory must belong to uid {os.geteuid()} alone; use another one with --state, "
+                f"or: chown {os.geteuid()} {state} && chmod 0700 {state}"
+            )
+        outputs.mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise ConfigurationError(
+            f"{state}: cannot keep state here: {error.strerror}; choose another --state"
+        ) from error
+    return outputs
+
+
+async def _until_stopped(lifeline: int | None) -> None:
+    """Waits for a signal that asks the daemon to stop, or for the end of its lifeline. A second signal ends it at once;
+    the workers die with it."""
+    loop = asyncio.get_running_loop()
+    stopped = asyncio.Event()
+
+    def asked() -> None:
+        if stopped.is_set():
+            os._exit(1)
+        stopped.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, asked)
+    if lifeline is not None:
+        loop.add_reader(lifeline, stopped.set)
+    await stopped.wait()
+    if lifeline is not None:
+        loop.remove_reader(lifeline)
+
+
+@contextmanager
+def _removing(private: Path | None) -> Iterator[None]:
+    """Removes a private daemon's directory at its end."""
+    try:
+        yield
+    finally:
+        if private is not None:
+            shutil.rmtree(private, ignore_errors=True)
+
+
+def _say(line: str) -> None:
+    try:
+        sys.stdout.write(f"{line}\n")
+        sys.stdout.flush()
+    except OSError:
+        _log.debug("nobody reads our standard output")

@@ -1,0 +1,103 @@
+"""stockade.v1.Calls."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+from stockade.v1 import calls_pb2, calls_pb2_grpc
+from stockade_daemon import json_text
+from stockade_daemon.errors import RequestError
+from stockade_daemon.ledger.ledger import VALUE_PART, Ledger
+from stockade_daemon.pipeline.engine import Engine
+from stockade_daemon.rpc import wire
+
+_CHUNK = 256 * 1024
+_LONGEST_WAIT_S = 60.0
+_PARTS = {
+    calls_pb2.OUTPUT_PART_VALUE: "value",
+    calls_pb2.OUTPUT_PART_STDOUT: "stdout",
+    calls_pb2.OUTPUT_PART_STDERR: "stderr",
+}
+
+
+class CallsService(calls_pb2_grpc.CallsServicer):
+    def __init__(self, engine: Engine, ledger: Ledger) -> None:
+        self._engine = engine
+        self._ledger = ledger
+
+    @wire.unary
+    async def Start(self, request: calls_pb2.StartCallRequest, context: Any) -> calls_pb2.Call:
+        await self._engine.begin(request.session_id, request.call_id, request.tool, request.arguments)
+        return await self._call(request.session_id, request.call_id, request.wait_s)
+
+    @wire.unary
+    async def Wait(self, request: calls_pb2.WaitCallRequest, context: Any) -> calls_pb2.Call:
+        return await self._call(request.session_id, request.call_id, request.wait_s)
+
+    @wire.unary
+    async def Cancel(self, request: calls_pb2.CancelCallRequest, context: Any) -> calls_pb2.Call:
+        await self._engine.cancel(request.session_id, request.call_id)
+        return await self._call(request.session_id, request.call_id, 0)
+
+    @wire.streaming
+    async def ReadOutput(
+        self, request: calls_pb2.ReadOutputRequest, context: Any
+    ) -> AsyncIterator[calls_pb2.OutputChunk]:
+        part = _PARTS.get(request.part)
+        if part is None:
+            raise RequestError("INVALID_ARGUMENT", "part is none of VALUE, STDOUT and STDERR")
+        record, _ = await self._engine.wait(request.session_id, request.call_id, 0)
+        offset = request.offset
+        if part == "value":
+            if record.state != "settled":
+                raise RequestError("FAILED_PRECONDITION", "the call has no value yet; wait until it is settled")
+        else:
+            running = self._engine.running_output(request.session_id, request.call_id, part)
+            if running is not None:
+                while await running.more(offset) if request.follow else running.size > offset:
+                    data = await running.read(offset, _CHUNK)
+                    if not data:
+                        break
+                    yield calls_pb2.OutputChunk(offset=offset, data=data)
+                    offset += len(data)
+                if not request.follow:
+                    return
+                # The stream may have ended with a read that came too late; the settled record has the rest.
+                await self._engine.wait(request.session_id, request.call_id, _LONGEST_WAIT_S)
+        async for chunk in self._settled(request.session_id, request.call_id, part, offset):
+            yield chunk
+
+    async def _settled(
+        self, session_id: str, call_id: str, part: str, offset: int
+    ) -> AsyncIterator[calls_pb2.OutputChunk]:
+        record, _ = await self._engine.wait(session_id, call_id, 0)
+        kept = await self._ledger.output(session_id, call_id, part)
+        if kept is None and part == "value" and record.result is not None and "value" in record.result:
+            kept = json_text.dump(record.result["value"])
+        path = self._engine.output_file(session_id, call_id, part)
+        while True:
+            data = kept[offset : offset + _CHUNK] if kept is not None else await asyncio.to_thread(_slice, path, offset)
+            if not data:
+                return
+            yield calls_pb2.OutputChunk(offset=offset, data=data)
+            offset += len(data)
+
+    async def _call(self, session_id: str, call_id: str, wait_s: float) -> calls_pb2.Call:
+        record, waiting_for = await self._engine.wait(session_id, call_id, min(wait_s, _LONGEST_WAIT_S))
+        value = None
+        if record.result is not None and "value_digest" in record.result:
+            value = await self._ledger.output(session_id, call_id, VALUE_PART)
+        return wire.call(record, waiting_for, value)
+
+
+def _slice(path: Path, offset: int) -> bytes:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return b""
+    try:
+        return os.pread(descriptor, _CHUNK, offset)
+    finally:
+        os.close(descriptor)

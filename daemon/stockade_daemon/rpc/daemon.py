@@ -1,0 +1,61 @@
+"""stockade.v1.Daemon."""
+
+import importlib.metadata
+import os
+from typing import Any
+
+from stockade.v1 import daemon_pb2, daemon_pb2_grpc
+from stockade_daemon import json_text
+from stockade_daemon.errors import SandboxFailure
+from stockade_daemon.pipeline.engine import MAX_ARGUMENTS
+from stockade_daemon.pipeline.sessions import Rules
+from stockade_daemon.profiles import read as profiles
+from stockade_daemon.rpc import wire
+from stockade_daemon.sandbox.pool import Pool
+from stockade_daemon.values import Layer
+
+
+def version() -> str:
+    """The distribution's version; "unknown" where it is run from a source tree that is not installed."""
+    try:
+        return importlib.metadata.version("stockade")
+    except importlib.metadata.PackageNotFoundError:
+        return "unknown"
+
+
+class DaemonService(daemon_pb2_grpc.DaemonServicer):
+    def __init__(self, pool: Pool, rules: Rules) -> None:
+        self._pool = pool
+        self._rules = rules
+        self._layers: tuple[Layer, ...] | None = None
+
+    @wire.unary
+    async def GetInfo(self, request: daemon_pb2.GetInfoRequest, context: Any) -> daemon_pb2.GetInfoResponse:
+        host = os.uname()
+        return daemon_pb2.GetInfoResponse(
+            version=version(),
+            protocol="stockade.v1",
+            features=["profile-files"] if self._rules.private else [],
+            limits=daemon_pb2.Limits(
+                message_bytes=wire.MESSAGE_BYTES,
+                arguments_bytes=MAX_ARGUMENTS,
+                inline_value_bytes=wire.INLINE_VALUE_BYTES,
+                arguments_depth=json_text.MAX_DEPTH,
+            ),
+            layers=wire.layers(await self._held()),
+            uid=os.geteuid(),
+            kernel=host.release,
+            machine=host.machine,
+            profiles=profiles.available(self._rules.profile_directories),
+            private=self._rules.private,
+        )
+
+    async def _held(self) -> tuple[Layer, ...]:
+        """Shown once by making a worker; where the host gives none, one layer says why."""
+        if self._layers is None:
+            strict = profiles.load("strict", directories=[profiles.shipped()])
+            try:
+                self._layers = await self._pool.probe(strict)
+            except SandboxFailure as failure:
+                return (Layer("sandbox", False, failure.message),)
+        return self._layers

@@ -1,0 +1,45 @@
+"""stockade.v1.Sessions."""
+
+from typing import Any
+
+from stockade.v1 import sessions_pb2, sessions_pb2_grpc
+from stockade_daemon.errors import RequestError
+from stockade_daemon.ledger.ledger import Ledger
+from stockade_daemon.pipeline.engine import Engine
+from stockade_daemon.pipeline.sessions import Opening
+from stockade_daemon.rpc import wire
+
+
+class SessionsService(sessions_pb2_grpc.SessionsServicer):
+    def __init__(self, engine: Engine, ledger: Ledger) -> None:
+        self._engine = engine
+        self._ledger = ledger
+
+    @wire.unary
+    async def Open(self, request: sessions_pb2.OpenSessionRequest, context: Any) -> sessions_pb2.Session:
+        chosen = request.WhichOneof("profile")
+        if chosen is None:
+            raise RequestError("INVALID_ARGUMENT", "no profile is named; give a name such as 'strict' or 'dev'")
+        by_text = chosen == "profile_text"
+        opening = Opening(
+            session_id=request.session_id,
+            workspace=request.workspace,
+            profile_name=request.profile_text.name if by_text else request.profile_name,
+            profile_text=request.profile_text.toml if by_text else None,
+            approval_policy=request.approval_policy,
+        )
+        return wire.session(await self._engine.sessions.open(opening))
+
+    @wire.unary
+    async def Get(self, request: sessions_pb2.GetSessionRequest, context: Any) -> sessions_pb2.Session:
+        return wire.session(await self._engine.sessions.record(request.session_id))
+
+    @wire.unary
+    async def List(self, request: sessions_pb2.ListSessionsRequest, context: Any) -> sessions_pb2.ListSessionsResponse:
+        return sessions_pb2.ListSessionsResponse(
+            sessions=[wire.session(record) for record in await self._ledger.sessions()]
+        )
+
+    @wire.unary
+    async def Close(self, request: sessions_pb2.CloseSessionRequest, context: Any) -> sessions_pb2.Session:
+        return wire.session(await self._engine.close_session(request.session_id))

@@ -1,0 +1,179 @@
+"""Values to messages and back, and errors to gRPC statuses: the border."""
+
+import functools
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import Any, TypeVar
+
+import grpc
+from google.protobuf.any_pb2 import Any as AnyMessage
+from google.rpc import error_details_pb2, status_pb2
+
+from stockade.v1 import approvals_pb2, calls_pb2, catalog_pb2, events_pb2, sessions_pb2, types_pb2
+from stockade_daemon import json_text
+from stockade_daemon.errors import ConfigurationError, InfrastructureFailure, RequestError
+from stockade_daemon.ledger.records import CallRecord, SessionRecord
+from stockade_daemon.policy.approvals import Ask
+from stockade_daemon.values import Event, Json, Layer, Manifest
+
+_log = logging.getLogger(__name__)
+INLINE_VALUE_BYTES = 1024 * 1024
+MESSAGE_BYTES = 4 * 1024 * 1024
+_MOST_DETAILS = 3500  # bytes of an error's text: with the rest it stays under 4 KiB, a common limit for headers
+_DETAILS_KEY = "grpc-status-details-bin"
+_CALL_STATES = {
+    "pending": calls_pb2.CALL_STATE_PENDING,
+    "running": calls_pb2.CALL_STATE_RUNNING,
+    "settled": calls_pb2.CALL_STATE_SETTLED,
+}
+
+S = TypeVar("S")
+Q = TypeVar("Q")
+R = TypeVar("R")
+
+
+def unary(method: Callable[[S, Q, Any], Awaitable[R]]) -> Callable[[S, Q, Any], Awaitable[R]]:
+    """Wraps a unary method: errors of ours become statuses, others INTERNAL and a line in the log."""
+
+    @functools.wraps(method)
+    async def wrapped(self: S, request: Q, context: Any) -> R:
+        try:
+            return await method(self, request, context)
+        except Exception as error:
+            await _abort(context, error)
+            raise
+
+    return wrapped
+
+
+def streaming(method: Callable[[S, Q, Any], AsyncIterator[R]]) -> Callable[[S, Q, Any], AsyncIterator[R]]:
+    """The same for a method that streams its answers."""
+
+    @functools.wraps(method)
+    async def wrapped(self: S, request: Q, context: Any) -> AsyncIterator[R]:
+        try:
+            async for answer in method(self, request, context):
+                yield answer
+        except Exception as error:
+            await _abort(context, error)
+            raise
+
+    return wrapped
+
+
+async def _abort(context: Any, error: Exception) -> None:
+    if isinstance(error, grpc.aio.AbortError):
+        return
+    status, code, message = _status(error)
+    shown = message.encode("utf-8", "replace")[:_MOST_DETAILS].decode("utf-8", "ignore")
+    info = AnyMessage()
+    info.Pack(error_details_pb2.ErrorInfo(reason=code, domain="stockade"))
+    details = status_pb2.Status(code=status.value[0], message=shown, details=[info] if code else [])
+    await context.abort(status, shown, ((_DETAILS_KEY, details.SerializeToString()),))
+
+
+def _status(error: Exception) -> tuple[grpc.StatusCode, str, str]:
+    """Status, stable code (or nothing) and text."""
+    match error:
+        case RequestError():
+            return grpc.StatusCode[error.status], error.code, error.message
+        case ConfigurationError():
+            return grpc.StatusCode.INVALID_ARGUMENT, "", str(error)
+        case InfrastructureFailure():
+            return grpc.StatusCode.UNAVAILABLE, error.code, error.message
+        case _:
+            _log.error("a request met a fault of the daemon", exc_info=error)
+            text = f"the daemon failed ({type(error).__name__}); this is a fault of Stockade, please report it"
+            return grpc.StatusCode.INTERNAL, "", text
+
+
+def session(record: SessionRecord) -> sessions_pb2.Session:
+    return sessions_pb2.Session(
+        session_id=record.session_id,
+        workspace=record.workspace.encode("utf-8", "surrogateescape").decode("utf-8", "replace"),
+        profile_name=record.profile_name,
+        profile_digest=record.profile_digest,
+        approval_policy=record.approval_policy,
+        state=record.state,
+        opened_ms=record.opened_ms,
+        last_seq=record.last_seq,
+    )
+
+
+def tool(manifest: Manifest) -> catalog_pb2.Tool:
+    return catalog_pb2.Tool(
+        name=manifest.name,
+        description=manifest.description,
+        input_schema=json_text.dump(manifest.input_schema),
+        access=manifest.access.value,
+        kind=manifest.kind.value,
+        timeout_s=manifest.timeout_s,
+        parallel_safe=manifest.parallel_safe,
+        idempotent=manifest.idempotent,
+        output_bytes=manifest.output_bytes,
+    )
+
+
+def event(recorded: Event) -> events_pb2.Event:
+    return events_pb2.Event(
+        session_id=recorded.session_id,
+        seq=recorded.seq,
+        type=recorded.type,
+        call_id=recorded.call_id,
+        time_ms=recorded.time_ms,
+        body=json_text.dump(recorded.body),
+    )
+
+
+def ask(asked: Ask) -> approvals_pb2.Ask:
+    return approvals_pb2.Ask(
+        ask_id=asked.ask_id,
+        session_id=asked.session_id,
+        call_id=asked.call_id,
+        tool=asked.tool,
+        card=asked.card,
+        shown_hash=asked.shown_hash,
+        asked_ms=asked.asked_ms,
+        expires_ms=asked.expires_ms,
+    )
+
+
+def call(record: CallRecord, waiting_for: str, value: bytes | None) -> calls_pb2.Call:
+    """`value`: the value's text where it is kept beside the record."""
+    message = calls_pb2.Call(
+        session_id=record.session_id,
+        call_id=record.call_id,
+        tool=record.tool,
+        state=_CALL_STATES[record.state],
+        waiting_for=waiting_for,
+    )
+    if record.result is not None:
+        message.result.CopyFrom(_result(record.result, value))
+    return message
+
+
+def layers(held: tuple[Layer, ...]) -> list[types_pb2.Layer]:
+    return [types_pb2.Layer(name=layer.name, held=layer.held, reason=layer.reason) for layer in held]
+
+
+def _result(body: Mapping[str, Json], value: bytes | None) -> types_pb2.Result:
+    """From the body of a tool/result event, which pipeline.outcomes or ledger.recovery made."""
+    recorded: dict[str, Any] = dict(body)
+    text = value if value is not None else json_text.dump(recorded["value"]) if "value" in recorded else b""
+    usage = recorded.get("usage", {})
+    result = types_pb2.Result(
+        ok=recorded["ok"],
+        value=text if len(text) <= INLINE_VALUE_BYTES else b"",
+        value_size=recorded.get("value_size", len(text)),
+        content=[types_pb2.ContentBlock(text=block) for block in recorded.get("content", ())],
+        layers=[types_pb2.Layer(**layer) for layer in recorded.get("layers", ())],
+        usage=types_pb2.Usage(
+            wall_s=usage.get("wall_s", 0.0),
+            cpu_s=usage.get("cpu_s", 0.0),
+            max_rss_bytes=usage.get("max_rss_bytes", 0),
+        ),
+        profile_digest=recorded.get("profile_digest", ""),
+    )
+    if "error" in recorded:
+        result.error.CopyFrom(types_pb2.Failure(**recorded["error"]))
+    return result
