@@ -1,5 +1,6 @@
 """A workspace of real files, and somebody who reads and changes them through a gate."""
 
+import errno
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from stockade_daemon.errors import Refusal
-from stockade_daemon.gate import paths, temporary
+from stockade_daemon.gate import paths, syscalls, temporary
 from stockade_daemon.gate.content import digest_of
 from stockade_daemon.gate.gate import Gate
 from stockade_daemon.gate.intents import Committed, EditIntent, Planned, WriteIntent
@@ -119,10 +120,16 @@ def either_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
     return str(request.param)
 
 
-@pytest.fixture(params=["unnamed", "named"])
+@pytest.fixture(params=["unnamed", "named", "named, no renameat2"])
 def either_temporary(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Runs a test with O_TMPFILE and as on a file system without it."""
-    monkeypatch.setattr(temporary, "always_named", request.param == "named")
+    """Runs a test with O_TMPFILE, as on a file system without it, and as on one without renameat2's flags too."""
+    monkeypatch.setattr(temporary, "always_named", request.param != "unnamed")
+
+    def renameat2(directory: int, old: bytes, new: bytes, flags: int) -> None:
+        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+
+    if request.param == "named, no renameat2":
+        monkeypatch.setattr(syscalls, "renameat2", renameat2)
     return str(request.param)
 
 

@@ -81,6 +81,7 @@ class Workspace:
         return None
 
     def close(self) -> None:
+        """Lets the directory go; after the last call on it is over, since reads and commits work on the descriptor."""
         if self.descriptor >= 0:
             os.close(self.descriptor)
             self.descriptor = -1
