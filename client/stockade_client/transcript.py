@@ -5,7 +5,6 @@ import shlex
 from typing import Final
 
 from rich.console import Console
-from rich.padding import Padding
 from rich.text import Text
 
 from stockade_client.errors import StockadeError
@@ -16,7 +15,9 @@ from stockade_client.terminal import difference, text
 from stockade_client.visible import one_line
 
 SHOWN_LINES: Final = 12  # of an output; the end of a test run says the most
+SHOWN_DIFFERENCE: Final = 60  # lines of one
 SHOWN_PATHS: Final = 4
+INDENT: Final = "    "
 
 
 class NotAsRecorded(StockadeError):
@@ -50,8 +51,11 @@ class Transcript:
 
     def called(self, call: ToolCall, result: CallResult) -> None:
         self.results[call.id] = result
-        for line in _output(result):
-            self._console.print(Padding(line, (0, 0, 0, 4)))
+        for part in _output(result):
+            # Wrapped here and not by the console, so that what is wrapped stays indented.
+            for line in part.wrap(self._console, self._console.width - len(INDENT)):
+                line.rstrip()
+                self._console.print(Text(INDENT).append_text(line))
         self._console.print(_verdict(result))
         recorded = self._recording.calls.get(call.id)
         came_differently = recorded.expect.difference(result) if recorded else None
@@ -90,15 +94,18 @@ def _output(result: CallResult) -> list[Text]:
     if result.error is not None and written.strip() == str(result.error):
         return []
     lines = written.rstrip("\n").split("\n") if written.strip() else []
-    shown = lines[-SHOWN_LINES:]
+    is_difference = any(line.startswith("@@ ") for line in lines)
+    most = SHOWN_DIFFERENCE if is_difference else SHOWN_LINES
+    shown = lines if len(lines) <= most else lines[1 - most :]
     body = "\n".join(shown)
-    made = difference(body) if any(line.startswith("@@ ") for line in shown) else text(body, "dim")
-    above = [Text(f"… {len(lines) - len(shown)} lines above", style="dim italic")] if len(lines) > len(shown) else []
-    return [*above, *([made] if lines else [])]
+    made = [difference(body) if is_difference else text(body, "dim")] if lines else []
+    if len(shown) < len(lines):
+        made.insert(0, Text(f"… {len(lines) - len(shown)} lines above", style="dim italic"))
+    return made
 
 
 def _verdict(result: CallResult) -> Text:
-    line = Text("    ")
+    line = Text(INDENT)
     if result.error is not None:
         line.append("✗ ", style="bold red").append(f"{result.error.code}: ", style="red")
         line.append_text(text(result.error.message))
