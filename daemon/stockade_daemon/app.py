@@ -71,6 +71,8 @@ async def serve(start: Start) -> None:
                     _say(f"ready {address}")
                     await _until_stopped(start.lifeline)
                     _log.info("stopping")
+                    # Before the server stops, so that a client which waits for a result still gets it.
+                    await engine.drain(grace_s)
             finally:
                 sessions.close()
     _log.info("stopped")

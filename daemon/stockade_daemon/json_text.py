@@ -77,9 +77,7 @@ def check(value: object, *, max_depth: int = MAX_DEPTH) -> None:
 
 def dump(value: Json) -> bytes:
     """The compact JSON text of a value that `check` accepts; key order is kept."""
-    return json.dumps(
-        value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_plain
-    ).encode("utf-8")
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_plain).encode("utf-8")
 
 
 def _plain(value: object) -> object:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 # A JSON value as json_text.parse makes it: ints of any size, floats that are finite, dict order kept.
-Json: TypeAlias = None | bool | int | float | str | Sequence["Json"] | Mapping[str, "Json"]
+Json: TypeAlias = bool | int | float | str | Sequence["Json"] | Mapping[str, "Json"] | None
 
 Decision: TypeAlias = Literal["allow", "ask", "deny"]
 

@@ -47,5 +47,6 @@ def for_difference(judged: Judged, planned: Planned, reason: str) -> dict[str, J
         "difference": planned.text,
         "added": planned.added,
         "removed": planned.removed,
+        "complete": planned.difference.complete,  # false: too long or no text, so the digests say the rest
         "note": planned.note,
     }

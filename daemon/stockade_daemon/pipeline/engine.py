@@ -59,7 +59,7 @@ class Engine:
             try:
                 yield engine
             finally:
-                await engine._drain(grace_s)
+                await engine.drain(grace_s)
 
     async def begin(self, session_id: str, call_id: str, tool: str, text: bytes) -> None:
         """Records a call and starts it; the same call again is nothing.
@@ -206,7 +206,8 @@ class Engine:
             under_way.stop.request(cause)
             await under_way.settled.wait()
 
-    async def _drain(self, grace_s: float) -> None:
+    async def drain(self, grace_s: float) -> None:
+        """Takes no new calls, lets those under way finish for `grace_s` seconds, stops the rest. Safe to repeat."""
         self._draining = True
         waiting = [call.settled.wait() for call in self._under_way.values()]
         if waiting:

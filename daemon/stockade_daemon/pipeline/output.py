@@ -4,10 +4,12 @@ The first 64 KiB stay in memory; more goes to a private file, so that a long out
 """
 
 import asyncio
+import logging
 import os
 from pathlib import Path
 from typing import Final
 
+_log = logging.getLogger(__name__)
 SMALL: Final = 64 * 1024
 _END: Final = 32 * 1024  # of head and of tail, for the value
 
@@ -33,7 +35,14 @@ class Output:
             if self._file is None and self.size + len(kept) <= SMALL:
                 self._memory += kept
             else:
-                await asyncio.to_thread(self._write, kept)
+                try:
+                    await asyncio.to_thread(self._write, kept)
+                except OSError as error:
+                    # A full disk costs the rest of the output, not the command: what is kept stays readable.
+                    _log.warning("%s: output is no longer kept: %s", self._path, error)
+                    self._cap = self.size
+                    self.dropped += len(kept)
+                    return
             self.size += len(kept)
             self._wake()
 

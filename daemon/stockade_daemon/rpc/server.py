@@ -58,7 +58,8 @@ def socket_of_our_own(socket: Path) -> Iterator[None]:
     if found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & 0o077:
         raise ConfigurationError(
             f"{directory}: the socket's directory must belong to uid {os.geteuid()} alone; it has owner "
-            f"{found.st_uid} and mode {stat.S_IMODE(found.st_mode):04o}; use another directory, or: chmod 0700 {directory}"
+            f"{found.st_uid} and mode {stat.S_IMODE(found.st_mode):04o}; use another directory, or: "
+            f"chmod 0700 {directory}"
         )
     lock = os.open(f"{socket}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:

@@ -21,6 +21,7 @@ INLINE_VALUE_BYTES = 1024 * 1024
 MESSAGE_BYTES = 4 * 1024 * 1024
 _MOST_DETAILS = 3500  # bytes of an error's text: with the rest it stays under 4 KiB, a common limit for headers
 _DETAILS_KEY = "grpc-status-details-bin"
+_CODE_KEY = "stockade-code"  # the stable code alone, for a client that does not unpack details
 _CALL_STATES = {
     "pending": calls_pb2.CALL_STATE_PENDING,
     "running": calls_pb2.CALL_STATE_RUNNING,
@@ -69,7 +70,7 @@ async def _abort(context: Any, error: Exception) -> None:
     info = AnyMessage()
     info.Pack(error_details_pb2.ErrorInfo(reason=code, domain="stockade"))
     details = status_pb2.Status(code=status.value[0], message=shown, details=[info] if code else [])
-    await context.abort(status, shown, ((_DETAILS_KEY, details.SerializeToString()),))
+    await context.abort(status, shown, ((_DETAILS_KEY, details.SerializeToString()), (_CODE_KEY, code)))
 
 
 def _status(error: Exception) -> tuple[grpc.StatusCode, str, str]:

@@ -11,6 +11,8 @@ from typing import Literal
 Change = Literal["created", "changed", "deleted", "replaced", "renamed", "metadata"]
 
 _MOST = 10_000  # entries listed; a count says how many there are
+# Bytes: below this no directory is entered. A command can nest deeper than a path can name (PATH_MAX is 4096).
+_LONGEST_PATH = 3000
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,7 @@ def difference(upper: str, lower: str) -> Difference:
         for name in names:
             path = os.path.join(below, name)
             effect, deeper = _effect(upper, lower, path)
-            if deeper:
+            if deeper and len(os.fsencode(path)) < _LONGEST_PATH:
                 descend.append(path)
             if effect is not None:
                 total += 1

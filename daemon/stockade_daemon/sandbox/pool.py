@@ -65,7 +65,7 @@ class Pool:
     async def close_room(self, session_id: str) -> None:
         room = self._rooms.pop(session_id, None)
         if room is not None:
-            await room.retire()
+            await room.close()
 
     @asynccontextmanager
     async def worker(self, session_id: str, access: Access) -> AsyncIterator[Worker]:

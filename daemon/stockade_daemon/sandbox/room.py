@@ -65,6 +65,7 @@ class Room:
         self._starting = asyncio.Lock()
         self._prepared: dict[Access, list[Worker]] = defaultdict(list)
         self._mode = 0o755
+        self._closed = False
         self.used = asyncio.get_running_loop().time()
         self.busy = 0
 
@@ -82,7 +83,10 @@ class Room:
         """Has one worker ready for the next call."""
         if not self._prepared[access]:
             worker = await self._make(access)
-            self._prepared[access].append(worker)
+            if self._closed:
+                await worker.close()
+            else:
+                self._prepared[access].append(worker)
 
     async def _make(self, access: Access) -> Worker:
         for attempt in (1, 2):
@@ -101,6 +105,8 @@ class Room:
 
     async def _started(self) -> Template:
         async with self._starting:
+            if self._closed:
+                raise SandboxFailure("SANDBOX_FAILED", "the session is closing; nothing was run")
             if self._template is None:
                 async with AsyncExitStack() as stack:
                     self._uid = self._uids.take()
@@ -177,6 +183,11 @@ class Room:
             await worker.close()
             raise
         return worker
+
+    async def close(self) -> None:
+        """Retires for good: what is still being made meanwhile is ended as well."""
+        self._closed = True
+        await self.retire()
 
     async def retire(self) -> None:
         """Ends the prepared workers and the template; the next call starts them again. Safe to repeat."""

@@ -6,7 +6,6 @@ what is left.
 
 import asyncio
 import os
-import shutil
 import stat
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,17 +58,43 @@ class ScratchRoom:
 
 
 def remove_tree(path: Path) -> None:
-    """Removes a tree that somebody else filled: whatever its directories' modes are, never following a link."""
+    """Removes a tree that somebody else filled: of any depth, whatever its directories' modes, no link followed.
 
-    def unlock(function: object, place: str, error: object) -> None:
-        parent = os.path.dirname(place)
-        os.chmod(parent, 0o700, follow_symlinks=False) if not os.path.islink(parent) else None
-        found = os.lstat(place)
-        if stat.S_ISDIR(found.st_mode):
-            os.chmod(place, 0o700)
-            shutil.rmtree(place, onerror=unlock)
+    Every directory found is moved up to the top before it is emptied, so that neither the length of a path nor the
+    number of open descriptors grows with the depth of the tree.
+    """
+    try:
+        top = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return
+    except NotADirectoryError:
+        path.unlink()
+        return
+    try:
+        os.fchmod(top, 0o700)
+        number = 0
+        while directories := _remove_files(top):
+            for name in directories:
+                inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=top)
+                try:
+                    for deeper in _remove_files(inner):
+                        number += 1
+                        os.rename(deeper, f".{number}-{os.getpid()}", src_dir_fd=inner, dst_dir_fd=top)
+                finally:
+                    os.close(inner)
+                os.rmdir(name, dir_fd=top)
+    finally:
+        os.close(top)
+    path.rmdir()
+
+
+def _remove_files(directory: int) -> list[str]:
+    """Unlinks all that is no directory; gives the names of those that are, made ours to change."""
+    directories = []
+    for name in os.listdir(directory):
+        if stat.S_ISDIR(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode):
+            os.chmod(name, 0o700, dir_fd=directory)
+            directories.append(name)
         else:
-            os.unlink(place)
-
-    if path.exists() or path.is_symlink():
-        shutil.rmtree(path, onerror=unlock)
+            os.unlink(name, dir_fd=directory)
+    return directories
