@@ -9,6 +9,7 @@ import json
 import os
 import sys
 import termios
+from collections.abc import Mapping
 from typing import Final
 
 from rich.console import Console, Group
@@ -16,6 +17,7 @@ from rich.panel import Panel
 from rich.text import Text
 
 from stockade_client.approvals import Approve, Ask
+from stockade_client.events_text import scalar
 from stockade_client.results import Json
 from stockade_client.visible import segments, visible
 
@@ -29,9 +31,9 @@ _DIFFERENCE_STYLES: Final = (
     ("+", "green"),
     ("-", "red"),
 )
-_SHOWN_APART: Final = frozenset(
-    {"title", "arguments", "difference", "reason", "tool", "session", "profile", "profile_digest", "path"}
-)
+_WHERE: Final = ("tool", "profile", "workspace", "path", "operation", "added", "removed")
+_BOUND: Final = ("session", "profile_digest", "before", "after")  # what the answer is bound to besides
+_SHOWN_APART: Final = frozenset({"title", "arguments", "difference", "reason", *_WHERE, *_BOUND})
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -65,36 +67,42 @@ def difference(content: str) -> Text:
 
 
 def card(ask: Ask, *, width: int = WIDTH) -> Panel:
-    """What a person is shown before saying yes: all of the card, whatever keys it has."""
-    shown = ask.card
-    parts: list[Text] = []
-    where = " · ".join(
-        f"{name} {visible(_as_text(shown[name]))}" for name in ("tool", "profile", "path") if name in shown
-    )
-    if where:
-        parts.append(Text(where, style="dim"))
-    if shown.get("reason"):
+    """What a person is shown before saying yes: all of the card, whatever keys it has.
+
+    Only two things are left out: empty values, and the arguments where the exact difference that they make is shown.
+    """
+    shown = {name: value for name, value in ask.card.items() if value not in (None, "", [], {})}
+    parts = [_inline(shown, _WHERE)] if any(name in shown for name in _WHERE) else []
+    if "reason" in shown:
         parts.append(text(_as_text(shown["reason"])))
-    arguments = shown.get("arguments")
-    if isinstance(arguments, dict):
-        parts.extend(_argument(name, value) for name, value in arguments.items())
-    elif arguments is not None:
-        parts.append(text(_as_text(arguments)))
-    for name, value in shown.items():
-        if name not in _SHOWN_APART:
-            parts.append(_argument(name, value))
+    arguments = shown.get("arguments", {})
+    if "difference" not in shown:
+        parts.extend(
+            [_argument(name, value) for name, value in arguments.items()]
+            if isinstance(arguments, dict)
+            else [text(_as_text(arguments))]
+        )
+    parts.extend(_argument(name, value) for name, value in shown.items() if name not in _SHOWN_APART)
     if "difference" in shown:
         parts.append(difference(_as_text(shown["difference"])))
+    if any(name in shown for name in _BOUND):
+        parts.append(_inline(shown, _BOUND))
     title = Text(" ").append_text(text(_as_text(shown.get("title", ask.tool)), "bold")).append(" ")
     return Panel(
         Group(*parts),
         title=title,
         title_align="left",
-        subtitle=Text(f" card {ask.shown_hash[:8]} ", style="dim"),
+        subtitle=Text(f" card {ask.shown_hash[:8]} "),
         subtitle_align="right",
         border_style="yellow",
         width=width,
     )
+
+
+def _inline(shown: Mapping[str, Json], names: tuple[str, ...]) -> Text:
+    """Short facts side by side."""
+    facts = (f"{name} {visible(scalar(shown[name]))}" for name in names if name in shown)
+    return Text(" · ".join(facts), style="dim")
 
 
 def _argument(name: str, value: Json) -> Text:
@@ -137,10 +145,17 @@ class Person:
         """Shows the card and sends the answer; anything but y or yes is a no."""
         async with self._one_at_a_time:
             self._console.print(card(ask, width=self._console.width))
+            _forget_what_was_typed()
             self._console.print("Allow this? [y/N] ", end="")
             answer = (await _line()).strip().lower()
             allow = answer in ("y", "yes")
             await ask.decide(allow, "" if allow else "the person at the terminal said no")
+
+
+def _forget_what_was_typed() -> None:
+    """What was typed before the card was seen is no answer to it."""
+    with contextlib.suppress(termios.error):
+        termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
 
 
 async def _line() -> str:
@@ -150,9 +165,6 @@ async def _line() -> str:
     command.
     """
     terminal = sys.stdin.fileno()
-    # What was typed before the card was seen is no answer to it.
-    with contextlib.suppress(termios.error):
-        termios.tcflush(terminal, termios.TCIFLUSH)
     loop = asyncio.get_running_loop()
     ready = asyncio.Event()
     loop.add_reader(terminal, ready.set)

@@ -51,12 +51,11 @@ class Transcript:
 
     def called(self, call: ToolCall, result: CallResult) -> None:
         self.results[call.id] = result
-        for part in _output(result):
+        for part in [*_output(result), _verdict(result)]:
             # Wrapped here and not by the console, so that what is wrapped stays indented.
             for line in part.wrap(self._console, self._console.width - len(INDENT)):
                 line.rstrip()
                 self._console.print(Text(INDENT).append_text(line))
-        self._console.print(_verdict(result))
         recorded = self._recording.calls.get(call.id)
         came_differently = recorded.expect.difference(result) if recorded else None
         if came_differently is not None:
@@ -90,9 +89,10 @@ def _arguments(call: ToolCall) -> str:
 def _output(result: CallResult) -> list[Text]:
     """The last lines of what it wrote, else of what the model was given."""
     streams = [result.field("stdout"), result.field("stderr")]
-    written = "".join(part for part in streams if isinstance(part, str)) or result.text
-    if result.error is not None and written.strip() == str(result.error):
-        return []
+    written = "".join(part for part in streams if isinstance(part, str))
+    # A failed call's text repeats its error, which the verdict tells.
+    if not written and result.error is None:
+        written = result.text
     lines = written.rstrip("\n").split("\n") if written.strip() else []
     is_difference = any(line.startswith("@@ ") for line in lines)
     most = SHOWN_DIFFERENCE if is_difference else SHOWN_LINES
@@ -105,7 +105,7 @@ def _output(result: CallResult) -> list[Text]:
 
 
 def _verdict(result: CallResult) -> Text:
-    line = Text(INDENT)
+    line = Text()
     if result.error is not None:
         line.append("✗ ", style="bold red").append(f"{result.error.code}: ", style="red")
         line.append_text(text(result.error.message))

@@ -27,7 +27,12 @@ REFUSED: Final = 126
 @click.command("exec", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 @options.profile()
 @options.workspace()
-@click.option("--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="End it after this.  [default: 120]")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
+    help="End it after this.  [default: 120]",
+)
 @options.yes()
 @click.argument("argv", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- ARGV…")
 def command(profile: str, workspace: str, timeout: float | None, yes: bool, argv: tuple[str, ...]) -> None:

@@ -20,7 +20,7 @@ _STAGES: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "fs/write-intent": ("the gate has the exact bytes", ("path", "operation", "decision", "before", "after")),
     "approval/asked": ("a person is shown exactly this", ("title", "shown_hash")),
     "approval/decided": ("and answers once", ("allow", "outcome", "reason")),
-    "fs/begun": ("the change begins; a crash from here on is provable", ("path", "before", "after")),
+    "fs/begun": ("recorded before the first byte changes", ("path", "before", "after")),
     "fs/committed": ("the gate has changed the workspace", ("path", "operation", "before", "after")),
     "policy/post-execute": ("hooks look at the outcome", ("decision", "reason")),
     "tool/result": ("the one result", ("ok",)),
@@ -42,6 +42,7 @@ def drawn(events: Sequence[Event], width: int) -> list[Text]:
         line = Text(f"  {event.time_ms - start:>6} ms ", style="dim")
         line.append(f"{knot}─ ", style="cyan").append(f"{event.type:<{column}}", style="bold")
         line.append(f"  {means}".rstrip())
+        line.truncate(width)
         lines.append(line)
         details = "  ".join(f"{name} {value}" for name, value in picked(event.body, names))
         if details:
