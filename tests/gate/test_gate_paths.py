@@ -130,7 +130,7 @@ async def test_a_name_of_blanks_or_a_tilde_is_reachable_as_a_path(actor: "Actor"
     assert sorted(os.listdir(root)) == [" ", "~"]
 
 
-async def test_long_names(actor: "Actor", root: Path, refused: Refused) -> None:
+async def test_a_name_too_long_is_refused_and_the_longest_is_not(actor: "Actor", root: Path, refused: Refused) -> None:
     await actor.write("n" * 255, b"1\n")
     await actor.edit("n" * 255, b"1", b"2")
     for path in ("n" * 256, "d/" * 3000 + "a"):
