@@ -137,6 +137,8 @@ def run(command: list[str], environment: dict[str, str]) -> int:
     """The command's exit status, 128+n where signal n ended it, 127 where it does not exist."""
     try:
         with subprocess.Popen(command, env=environment) as process:
+            # Asked to end, it asks the command to: what that leaves is then still looked for.
+            signal.signal(signal.SIGTERM, lambda number, frame: process.send_signal(number))
             while True:
                 try:
                     status = process.wait()
