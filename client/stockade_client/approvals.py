@@ -16,7 +16,7 @@ from grpc import aio
 
 from stockade.v1 import approvals_pb2
 from stockade_client import ids, wire
-from stockade_client.errors import NotPossible, StockadeError
+from stockade_client.errors import NotFound, NotPossible, StockadeError
 from stockade_client.link import Link, Stream, is_away
 from stockade_client.results import Json
 
@@ -56,8 +56,8 @@ class Ask:
     async def decide(self, allow: bool, reason: str = "") -> Answer:
         """Answers. `reason` is shown to the agent when refused.
 
-        Raises AskAlreadyDecided when somebody was faster, AskChanged when this card is no longer what is
-        asked. Repeating the same answer is safe and returns the recorded one.
+        Raises AskAlreadyDecided when somebody was faster, AskChanged when this card is no longer what is asked,
+        NotFound when the call was withdrawn. Repeating the same answer is safe and returns the recorded one.
         """
         response = await self._link.ask(
             self._link.approvals.Decide,
@@ -164,9 +164,9 @@ async def _answer(ask: Ask, approve: Approve) -> None:
             if ask.answer is not None:
                 return
             answer, reason = False, "the approver gave no answer"
-    except NotPossible:
+    except (NotPossible, NotFound):
         return  # somebody else was faster, or the call was withdrawn
     except Exception as error:
         answer, reason = False, f"the approver failed: {error or type(error).__name__}"
-    with contextlib.suppress(NotPossible):
+    with contextlib.suppress(NotPossible, NotFound):
         await ask.decide(answer, reason)

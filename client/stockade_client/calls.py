@@ -21,6 +21,9 @@ from stockade_client.results import CallResult, JsonInput
 WAIT_S: Final = 25.0
 WITHDRAW_S: Final = 10.0  # killing a process tree and recording it takes milliseconds; this is for a busy host
 
+CANCEL_AGAIN_S: Final = 1.0  # a cancelled call is settled long before; one that is not has missed the cancellation
+UNKNOWN_PAUSE_S: Final = 0.05  # for the request that starts a call to be recorded
+
 Part: TypeAlias = Literal["stdout", "stderr", "value"]
 _PARTS: Final[dict[Part, calls_pb2.OutputPart.ValueType]] = {
     "stdout": calls_pb2.OUTPUT_PART_STDOUT,
@@ -85,9 +88,7 @@ class Call:
         Raises NoAnswer when the daemon stays away; the call is not lost, ask again.
         """
         while self.settled is None:
-            request = calls_pb2.WaitCallRequest(session_id=self._session_id, call_id=self.call_id, wait_s=WAIT_S)
-            message = await self._link.ask(self._link.calls.Wait, request, f"wait for {self.tool}", wait_s=WAIT_S)
-            await self._take(message)
+            await self._wait(WAIT_S)
         return self.settled
 
     async def cancel(self) -> None:
@@ -109,27 +110,31 @@ class Call:
         starting = self._starting
         try:
             async with asyncio.timeout(WITHDRAW_S):
-                await self._cancel_as_soon_as_known()
-                return await self.result()
+                while self.settled is None:
+                    await self._cancel_and_wait()
         except (TimeoutError, StockadeError):
-            return self.settled
+            pass
         finally:
             if starting is not None:
                 starting.cancel()
                 await asyncio.wait([starting])
                 if not starting.cancelled():
                     starting.exception()  # taken note of; a failed Start leaves nothing to withdraw
+        return self.settled
 
-    async def _cancel_as_soon_as_known(self) -> None:
-        """A cancellation can overtake the request that records the call; then the daemon does not know it yet."""
-        while True:
-            try:
-                await self.cancel()
-                return
-            except NotFound:
-                if self._starting is None or self._starting.done():
-                    raise
-                await asyncio.wait([self._starting], timeout=0.05)
+    async def _cancel_and_wait(self) -> None:
+        """One attempt. A cancellation can overtake the request that starts the call; then it is sent once more."""
+        try:
+            await self.cancel()
+            await self._wait(CANCEL_AGAIN_S)
+        except NotFound:
+            if self._starting is None or self._starting.done():
+                raise
+            await asyncio.wait([self._starting], timeout=UNKNOWN_PAUSE_S)
+
+    async def _wait(self, wait_s: float) -> None:
+        request = calls_pb2.WaitCallRequest(session_id=self._session_id, call_id=self.call_id, wait_s=wait_s)
+        await self._take(await self._link.ask(self._link.calls.Wait, request, f"wait for {self.tool}", wait_s=wait_s))
 
     def output(self, offset: int = 0, part: Part = "stdout", follow: bool = True) -> Stream[bytes]:
         """Bytes of the call's output from `offset` on; with `follow`, until the call is settled.

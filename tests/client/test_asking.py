@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from stockade_client import Ask, AskAlreadyDecided, AskChanged, CallResult, Daemon, Session
+from stockade_client import Ask, AskAlreadyDecided, AskChanged, CallResult, Daemon, NotFound, Session
 
 EDIT = {"path": "a.txt", "old_string": "two", "new_string": "2"}
 
@@ -115,7 +115,7 @@ async def test_a_call_taken_back_while_it_asks_never_began(daemon: Daemon, works
         await call.cancel()
         result = await call.result()
         assert code(result) in ("ABORTED", "ABORTED_BEFORE_DISPATCH")
-        with pytest.raises(AskAlreadyDecided):
+        with pytest.raises(NotFound, match="withdrawn"):
             await ask.decide(True)
     assert (workspace / "a.txt").read_text() == "one\ntwo\nthree\n"
 

@@ -81,11 +81,25 @@ async def test_output_goes_on_at_an_offset(daemon: Daemon, workspace: Path) -> N
         assert json.loads(value)["stdout"] == "0123456789"
 
 
-async def test_a_value_larger_than_a_message_arrives_whole(daemon: Daemon, workspace: Path) -> None:
-    size = 3_000_000
+async def test_an_output_larger_than_a_message_arrives_whole(daemon: Daemon, workspace: Path) -> None:
+    size = 6_000_000
     async with daemon.session(workspace, "dev") as session:
-        result = await session.call("shell", command=f"head -c {size} /dev/zero | tr '\\0' x")
-    assert result.field("stdout") == "x" * size
+        call = await session.start("shell", command=f"head -c {size} /dev/zero")
+        async with call.output() as output:
+            data = b"".join([piece async for piece in output])
+        result = await call.result()
+    assert data == bytes(size)
+    assert result.field("truncated") is True
+
+
+async def test_a_value_too_large_for_a_result_arrives_whole(daemon: Daemon, workspace: Path) -> None:
+    # Names of 240 characters, each listed among the effects: more than the mebibyte that a result carries itself.
+    program = "for number in range(6000): open(f'{number:0240}', 'w').close()"
+    async with daemon.session(workspace, "dev") as session:
+        result = await session.call("shell", argv=["python3", "-c", program])
+    effects = result.field("effects")
+    assert isinstance(effects, list)
+    assert len(effects) == 6000
 
 
 async def test_cancelling_the_wait_for_a_call_settles_the_call(daemon: Daemon, workspace: Path) -> None:
