@@ -289,17 +289,22 @@ def _files() -> Iterator[tuple[str, str]]:
         with contextlib.suppress(OSError):
             tops += [f"{directory}/{name}" for name in os.listdir(directory) if name.startswith(OURS)]
     for top in tops:
-        with contextlib.suppress(OSError):
-            # What belongs to others an ordinary user's command cannot have made.
-            if os.geteuid() == 0 or os.lstat(top).st_uid == os.geteuid():
-                os.lstat(top)
-                yield top, top
-                yield from ((path, top) for path in _tree(top))
+        if _can_be_ours(top):
+            yield top, top
+            yield from ((path, top) for path in _tree(top))
     for parent, directories, names in os.walk(os.getcwd()):
         directories[:] = [name for name in directories if name not in CACHES and not name.endswith(".egg-info")]
         for name in (*directories, *names):
             if name.startswith((".stockade", "stockade-")):
                 yield f"{parent}/{name}", f"{parent}/{name}"
+
+
+def _can_be_ours(path: str) -> bool:
+    """Whether it exists, and a command of this user can have made it: who is not root makes no files of others."""
+    try:
+        return os.lstat(path).st_uid == os.geteuid() or os.geteuid() == 0
+    except OSError:
+        return False
 
 
 def _tree(path: str) -> Iterator[str]:
@@ -312,7 +317,9 @@ def _tree(path: str) -> Iterator[str]:
 
 def _sockets() -> Iterator[str]:
     """Names of the product among this network namespace's bound Unix sockets; abstract ones begin with @."""
-    yield from (path for path in _bound_sockets().values() if "stockade" in path)
+    for path in _bound_sockets().values():
+        if "stockade" in path and (path.startswith("@") or _can_be_ours(path)):
+            yield path
 
 
 def _bound_sockets() -> dict[str, str]:
