@@ -21,7 +21,9 @@ MAX_DESCRIPTORS: Final = 16
 
 
 class BrokenFrame(Exception):
-    """Bytes that are no frame, or a frame over its limit. Says which."""
+    """Bytes that are no frame, or a frame over its limit. Says which; `before` are the good frames ahead of it."""
+
+    before: "tuple[Frame, ...]" = ()
 
 
 class Frame(NamedTuple):
@@ -50,7 +52,15 @@ class Decoder:
     def feed(self, data: bytes) -> list[Frame]:
         """The frames completed by `data`. Raises BrokenFrame; the stream is unusable afterwards."""
         self._buffer += data
-        frames = []
+        frames: list[Frame] = []
+        try:
+            self._complete(frames)
+        except BrokenFrame as error:
+            error.before = tuple(frames)
+            raise
+        return frames
+
+    def _complete(self, frames: list[Frame]) -> None:
         while len(self._buffer) >= PREFIX.size:
             header_length, blob_length = PREFIX.unpack_from(self._buffer)
             if header_length > self._max_header or blob_length > self._max_blob:
@@ -62,7 +72,6 @@ class Decoder:
             blob = bytes(self._buffer[PREFIX.size + header_length : end])
             del self._buffer[:end]
             frames.append(Frame(_header(text), blob))
-        return frames
 
     @property
     def pending(self) -> int:

@@ -48,6 +48,8 @@ class FrameChannel:
         try:
             frames = self._decoder.feed(data)
         except BrokenFrame as error:
+            for frame in error.before:
+                self._frames.put_nowait(frame)
             self._stop(error)
             return
         for frame in frames:

@@ -107,6 +107,8 @@ class Pool:
             if not self._closing and self._rooms.get(session_id) is room:
                 await room.prepare(access)
         except Exception:
+            if self._closing or self._rooms.get(session_id) is not room:
+                return  # nobody is there any more to want the next worker
             # The next call that needs a worker meets the fault itself, and says so in its result.
             _log.exception("preparing the next worker failed")
 

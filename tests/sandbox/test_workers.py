@@ -1,0 +1,161 @@
+"""Templates and workers: prepared, single-use, gone."""
+
+import asyncio
+import os
+import signal
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from stockade_daemon.errors import InfrastructureFailure, SandboxFailure
+from stockade_daemon.sandbox import layers
+from stockade_daemon.sandbox.pool import Pool
+from stockade_daemon.sandbox.room import Place
+from stockade_daemon.sandbox.uids import UidAllotment, UidRange, available
+from stockade_daemon.values import Access, Layer, Profile
+from tests.sandbox.conftest import run
+
+
+async def test_a_worker_has_every_layer_that_the_shipped_profiles_require(pool: Pool, profile: Profile) -> None:
+    held = await pool.probe(profile)
+    assert layers.missing(held, profile.required_layers) == []
+    named = {layer.name: layer.held for layer in held}
+    assert named["uid"] == (os.getuid() == 0)
+
+
+async def test_a_required_layer_that_is_missing_refuses_the_worker_with_the_reason(
+    pool: Pool, profile: Profile
+) -> None:
+    if os.getuid() == 0:
+        pytest.skip("as root every layer that can be required is there")
+    with pytest.raises(SandboxFailure) as caught:
+        await pool.probe(replace(profile, required_layers=("uid",), digest="needs uid"))
+    assert caught.value.code == "SANDBOX_UNAVAILABLE"
+    assert "not root" in caught.value.message
+
+
+def test_a_layer_is_held_only_where_the_kernel_says_so() -> None:
+    ours = {"user": 1, "mnt": 2, "pid": 3, "net": 4, "ipc": 5, "uts": 6, "cgroup": 7}
+    facts = {
+        "namespaces": {**ours, "user": 11, "pid": 13},
+        "Groups": "65534 65534",
+        "CapEff": "0000000000000001",
+        "NoNewPrivs": "1",
+        "Seccomp": "0",
+    }
+    held = {layer.name: layer.held for layer in layers.held(facts, ours, own_uid=False, overlay=False)}
+    assert {name for name in ("user", "mount", "pid", "net", "ipc", "uts", "cgroup_ns") if held[name]} == {
+        "user",
+        "pid",
+    }
+    assert not any(held[name] for name in ("groups", "capabilities", "seccomp", "uid"))
+    assert held["no_new_privs"]
+    assert layers.missing((Layer("net", False, "why"),), ("net", "overlay"))[0].reason == "why"
+
+
+async def test_a_worker_serves_one_job(pool: Pool, room: str) -> None:
+    pids = []
+    for _ in range(3):
+        async with pool.worker(room, Access.OVERLAY) as worker:
+            await run(worker, "echo left > /tmp/left; ls /tmp | grep -c left")
+            pids.append(os.read(worker.stdout, 10))
+            with pytest.raises(InfrastructureFailure):
+                await worker.exited()
+    assert pids == [b"1\n"] * 3
+
+
+async def test_a_worker_killed_from_outside_is_told_from_a_command_that_failed(pool: Pool, room: str) -> None:
+    async with pool.worker(room, Access.OVERLAY) as worker:
+        blob = b"sleep\x0047.41\0"
+        await worker.requests.send({"type": "command", "directory": "", "shell": False}, blob)
+        worker.kill()
+        with pytest.raises(InfrastructureFailure) as caught:
+            await worker.exited()
+    assert "none (proven)" in caught.value.message
+
+
+async def test_many_workers_at_once_leave_nothing(pool: Pool, room: str, tmp_path: Path) -> None:
+    async def one(number: int) -> bytes:
+        async with pool.worker(room, Access.OVERLAY) as worker:
+            await run(worker, f"echo {number} > n; cat n")
+            return os.read(worker.stdout, 10)
+
+    found = await asyncio.gather(*(one(number) for number in range(12)))
+    assert found == [f"{number}\n".encode() for number in range(12)]
+
+
+async def test_a_workspace_that_was_exchanged_is_noticed(pool: Pool, profile: Profile, workspace: Path) -> None:
+    found = os.stat(workspace)
+    pool.open_room("moved", profile, Place(str(workspace), found.st_dev, found.st_ino + 1))
+    with pytest.raises(SandboxFailure) as caught:
+        async with pool.worker("moved", Access.OVERLAY):
+            pass
+    assert "another directory" in caught.value.message
+
+
+async def test_a_killed_template_is_started_again(pool: Pool, room: str) -> None:
+    async with pool.worker(room, Access.OVERLAY) as worker:
+        await run(worker, "true")
+    for pid in _children_of_mounter():
+        os.kill(pid, signal.SIGKILL)
+    async with pool.worker(room, Access.OVERLAY) as worker:
+        await run(worker, "echo again")
+        assert os.read(worker.stdout, 10) == b"again\n"
+
+
+def _children_of_mounter() -> list[int]:
+    """Grandchildren of this process by way of its mounter: the templates."""
+    parents: dict[int, int] = {}
+    for process in Path("/proc").iterdir():
+        if process.name.isdigit():
+            try:
+                parents[int(process.name)] = int((process / "stat").read_text().rpartition(")")[2].split()[1])
+            except OSError:
+                continue
+    mounters = [pid for pid, parent in parents.items() if parent == os.getpid() and _is_mounter(pid)]
+    assert mounters
+    return [pid for pid, parent in parents.items() if parent in mounters]
+
+
+def _is_mounter(pid: int) -> bool:
+    try:
+        return b"stockade_worker.mounter" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
+
+
+async def test_a_closed_room_makes_no_more_workers(pool: Pool, room: str) -> None:
+    async with pool.worker(room, Access.OVERLAY) as worker:
+        await run(worker, "true")
+    await pool.close_room(room)
+    with pytest.raises(SandboxFailure):
+        async with pool.worker(room, Access.OVERLAY):
+            pass
+
+
+async def test_standard_error_can_be_opened_by_name(pool: Pool, room: str) -> None:
+    async with pool.worker(room, Access.OVERLAY) as worker:
+        await run(worker, "echo hello > /dev/stderr; echo there > /proc/self/fd/1")
+        assert (os.read(worker.stdout, 10), os.read(worker.stderr, 10)) == (b"there\n", b"hello\n")
+
+
+async def test_a_text_longer_than_one_argument_may_be_is_run_whole(pool: Pool, room: str) -> None:
+    async with pool.worker(room, Access.OVERLAY) as worker:
+        await run(worker, f": {'x' * 300_000}; echo end")
+        assert os.read(worker.stdout, 10) == b"end\n"
+
+
+def test_a_uid_is_given_to_one_at_a_time_and_the_overflow_uid_to_none() -> None:
+    allotment = UidAllotment(UidRange(65532, 4))
+    taken = [allotment.take() for _ in range(3)]
+    assert taken == [65532, 65533, 65535]
+    with pytest.raises(OSError, match="all 4 uids"):
+        allotment.take()
+    allotment.give_back(65533)
+    assert allotment.take() == 65533
+
+
+def test_only_root_has_a_range_of_uids() -> None:
+    assert (available() is not None) == (os.getuid() == 0)
+    assert UidAllotment(None).take() is None
