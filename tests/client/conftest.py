@@ -12,6 +12,7 @@ import pytest
 import pytest_asyncio
 
 from stockade_client import Daemon, connect, local_daemon
+from stockade_client.demo.prepare import NotPrepared, fetch, prepare
 from stockade_client.link import Link, opened
 
 Stockade: TypeAlias = Callable[..., subprocess.CompletedProcess[bytes]]
@@ -71,3 +72,20 @@ async def link() -> AsyncIterator[Link]:
     """A link that nobody answers, for values that only carry one."""
     async with opened("unix:/nowhere/daemon.sock", None) as link:
         yield link
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def archive(scratch: Path) -> Path:
+    """The demo's archive, fetched once."""
+    try:
+        return await fetch(scratch / "cache")
+    except NotPrepared as error:
+        pytest.skip(f"the package index cannot be reached: {error}")
+
+
+@pytest_asyncio.fixture
+async def prepared(archive: Path, scratch: Path) -> Path:
+    """A fresh workspace of the demo."""
+    workspace = Path(tempfile.mkdtemp(prefix="demo-", dir=scratch))
+    await prepare(workspace, archive.parent)
+    return workspace
