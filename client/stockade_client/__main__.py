@@ -2,11 +2,16 @@
 --help`
 needs neither grpc nor rich."""
 
+import os
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import Final
 
 import click
+
+# Before anything imports grpc: its own lines on stderr are not the command's, and nothing here forks without exec.
+os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
+os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 
 # Name, and the line that `stockade --help` shows; the command is `command` in commands/NAME.py.
 _COMMANDS: Final = {

@@ -90,7 +90,8 @@ async def watching(link: Link, session_id: str = "") -> AsyncIterator[Stream[Ask
             await asyncio.wait([attached, first], return_when=asyncio.FIRST_COMPLETED)
             if first.done() and not attached.done():
                 first.result()
-            yield Stream(_rejoined(first, asks))
+            async with Stream(_rejoined(first, asks)) as rejoined:
+                yield rejoined
         finally:
             first.cancel()
             with contextlib.suppress(asyncio.CancelledError, StopAsyncIteration, StockadeError):

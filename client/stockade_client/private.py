@@ -22,7 +22,10 @@ TERMINATE_S: Final = 5.0
 SAID_BYTES: Final = 4000  # of the daemon's log, shown when it did not start
 
 # The packages of the daemon's extra. They are looked for, never imported here.
-_NEEDED: Final = ("stockade_daemon", "grpc_health", "jsonschema_rs", "psutil", "pyseccomp", "watchfiles")
+_NEEDED: Final = (
+    *("stockade_daemon", "grpc_health", "grpc_reflection", "grpc_status"),
+    *("jsonschema_rs", "psutil", "pyseccomp", "watchfiles"),
+)
 
 
 @asynccontextmanager

@@ -101,7 +101,7 @@ def parse(text: bytes, *, source: str) -> Recording:
     try:
         data: Json = json.loads(text)
     except ValueError as error:
-        raise FaultyRecording(f"{source} is not JSON: {error}; see the format in a demo's conversation") from None
+        raise FaultyRecording(f"{source} is not JSON: {error}; `stockade agent --help` has the format") from None
     reader = _Reader(source)
     top = reader.fields(data, "$", required={"task", "turns"}, optional={"title", "profile"})
     return Recording(

@@ -219,6 +219,30 @@ def test_a_person_at_a_terminal_is_shown_the_difference_and_asked(
     assert content in (workspace / "a.txt").read_text()
 
 
+def test_a_signal_at_the_question_is_no_answer_and_ends_the_command(
+    environment: dict[str, str], workspace: Path
+) -> None:
+    (workspace / "ask.toml").write_text('[approval]\ncommands = "ask"\n')
+    person, terminal = pty.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-m", "stockade_client", "exec", "--profile", "./ask.toml", "--", "echo", "ran"],
+        cwd=workspace,
+        env=environment,
+        stdin=terminal,
+        stdout=subprocess.PIPE,
+        stderr=terminal,
+    ) as command:
+        os.close(terminal)
+        shown = b""
+        while b"[y/N]" not in shown:
+            shown += os.read(person, 4096)
+        command.send_signal(signal.SIGINT)
+        out, _ = command.communicate(timeout=60)
+    os.close(person)
+    assert command.returncode == 130
+    assert out == b""
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("command", ["exec", "call"])
 def test_a_signal_takes_the_call_back_and_leaves_no_traceback(

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from stockade_client import DaemonStartFailed, connect, local_daemon
+from stockade_client import DaemonStartFailed, NoAnswer, connect, local_daemon
 from stockade_client.addresses import socket_path
 from stockade_client.private_directory import LOCK, PREFIX, private_directory, sweep
 
@@ -37,6 +37,12 @@ CLIENT = textwrap.dedent(
 
 def directory_of(address: str) -> Path:
     return Path(socket_path(address)).parent
+
+
+def children() -> list[int]:
+    """Process ids that this thread started, the daemon's among them."""
+    with open(f"/proc/self/task/{os.getpid()}/children") as listed:
+        return [int(pid) for pid in listed.read().split()]
 
 
 def has_ended(pidfd: int) -> bool:
@@ -127,6 +133,18 @@ def test_a_link_among_the_directories_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / f"{PREFIX}link").symlink_to(elsewhere)
     assert sweep(str(tmp_path)) == []
     assert (elsewhere / LOCK).exists()
+
+
+async def test_a_call_to_a_daemon_that_was_killed_ends_at_once_and_says_so(workspace: Path) -> None:
+    own = set(children())
+    async with local_daemon() as address:
+        (pid,) = set(children()) - own
+        async with connect(address) as daemon, daemon.session(workspace, "dev", id="doomed") as session:
+            call = await session.start("shell", command="while :; do :; done")
+            os.kill(pid, signal.SIGKILL)
+            with pytest.raises(NoAnswer, match="the daemon is gone"):
+                await call.result()
+    assert not directory_of(address).exists()
 
 
 async def test_a_daemon_that_cannot_start_says_why(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from stockade_client.transcript import NotAsRecorded, Transcript
     metavar="FILE",
     required=True,
     type=click.Path(exists=True, dir_okay=False, readable=True),
-    help="Recorded conversation, JSON; docs/protocol.md has the format.",
+    help="Recorded conversation, JSON; see below.",
 )
 @options.profile(required=False)
 @options.workspace()
@@ -28,6 +28,17 @@ def command(script: str, profile: str | None, workspace: str, yes: bool) -> None
     """Play a recorded conversation: the model's words, its calls run for real, and what came of them.
 
     Asks that the recording has an answer to get that answer; others come to the terminal.
+
+    FILE is one JSON object; all but task, turns, text and tool may be left out, and "raw": text may stand instead of
+    the arguments:
+
+    \b
+    {"title": text, "task": text, "profile": name, "turns": [
+      {"text": text, "calls": [
+        {"tool": name, "arguments": {…},
+         "answer": {"allow": true|false, "says": text},
+         "expect": {"ok": true|false, "code": text, "exit_code": number,
+                    "contains": [text, …]}}]}]}
 
     Exit status: 0 all went as recorded, 1 something did not.
     """

@@ -1,0 +1,122 @@
+"""A daemon that goes away and comes back: the client asks again and gets the one recorded result."""
+
+import asyncio
+import contextlib
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from stockade_client import Daemon, connect
+
+
+class Served:
+    """`stockaded serve` as an admin starts it, killed and started again at the same socket."""
+
+    def __init__(self, directory: Path, workspace: Path) -> None:
+        self._directory = directory
+        self._config = directory / "stockade.toml"
+        self._config.write_text(f'[daemon]\nworkspaces = ["{workspace}"]\n')
+        self.address = f"unix:{directory}/daemon.sock"
+
+    async def started(self) -> asyncio.subprocess.Process:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-P", "-m", "stockade_daemon", "serve"),
+            *("--config", str(self._config)),
+            *("--socket", str(self._directory / "daemon.sock")),
+            *("--state", str(self._directory / "state")),
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+        )
+        assert process.stdout is not None
+        assert (await process.stdout.readline()).startswith(b"ready ")
+        return process
+
+
+@pytest.fixture
+def served(scratch: Path, workspace: Path) -> Served:
+    directory = scratch / workspace.name.replace("workspace", "served")
+    directory.mkdir(mode=0o700)
+    return Served(directory, workspace)
+
+
+@asynccontextmanager
+async def running(served: Served) -> AsyncIterator[list[asyncio.subprocess.Process]]:
+    """The processes started so far; the last one runs, and is stopped at the end."""
+    processes = [await served.started()]
+    try:
+        yield processes
+    finally:
+        for process in processes:
+            with contextlib.suppress(ProcessLookupError):
+                process.send_signal(signal.SIGTERM)
+            await process.wait()
+
+
+async def killed_and_started_again(served: Served, processes: list[asyncio.subprocess.Process]) -> None:
+    processes[-1].kill()
+    await processes[-1].wait()
+    processes.append(await served.started())
+
+
+async def dispatched(daemon: Daemon, session_id: str) -> None:
+    async with daemon.events(session_id, follow=True) as events:
+        async for event in events:
+            if event.type == "call/dispatched":
+                return
+
+
+async def test_a_call_cut_off_by_a_killed_daemon_has_its_recorded_result(served: Served, workspace: Path) -> None:
+    async with running(served) as processes, connect(served.address) as daemon:
+        assert not daemon.info.private
+        async with daemon.session(workspace, "dev", id="cut-off") as session:
+            calling = asyncio.create_task(session.call("shell", command="while :; do :; done"))
+            await dispatched(daemon, "cut-off")
+            await killed_and_started_again(served, processes)
+            result = await calling
+    assert result.error is not None
+    assert result.error.code == "TOOL_OUTCOME_UNKNOWN"
+    assert "effects: none (proven)" in result.error.message
+
+
+async def test_followed_events_go_on_where_they_were(served: Served, workspace: Path) -> None:
+    async with (
+        running(served) as processes,
+        connect(served.address) as daemon,
+        daemon.session(workspace, "dev", id="followed") as session,
+        session.events(follow=True) as events,
+    ):
+        first = await anext(events)
+        await killed_and_started_again(served, processes)
+        assert (await session.call("read", path="a.txt")).ok
+        await session.close()
+        numbers = [first.seq] + [event.seq async for event in events]
+    assert numbers == list(range(1, len(numbers) + 1))
+
+
+async def test_an_approver_goes_on_watching(served: Served, workspace: Path) -> None:
+    asked = []
+
+    async with (
+        running(served) as processes,
+        connect(served.address) as daemon,
+        daemon.session(workspace, "dev", id="watched") as session,
+        daemon.approvals("watched") as asks,
+    ):
+        await killed_and_started_again(served, processes)
+        assert (await session.call("read", path="a.txt")).ok
+        watching = asyncio.ensure_future(anext(asks))
+        while not watching.done():
+            # Until the stream is open again nobody counts as an approver; then the same edit is asked about.
+            call = await session.start("edit", path="a.txt", old_string="two", new_string="2")
+            settled = asyncio.ensure_future(call.result())
+            await asyncio.wait([watching, settled], return_when=asyncio.FIRST_COMPLETED)
+            asked.append(call.call_id)
+        ask = await watching
+        await ask.decide(True)
+        assert (await settled).ok
+    assert ask.call == asked[-1]
+    assert (workspace / "a.txt").read_text() == "one\n2\nthree\n"
