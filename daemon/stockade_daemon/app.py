@@ -59,7 +59,7 @@ async def serve(start: Start) -> None:
     with _removing(start.private), socket_of_our_own(config.socket):
         outputs = _state_directory(config.state)
         async with Ledger.open(str(config.state / "ledger.sqlite3")) as ledger, Pool.start(config.state) as pool:
-            services = _services(ledger, pool, outputs)
+            services = services_of(ledger, pool, outputs)
             sessions = Sessions(ledger, pool, rules)
             try:
                 async with (
@@ -78,7 +78,7 @@ async def serve(start: Start) -> None:
     _log.info("stopped")
 
 
-def _services(ledger: Ledger, pool: Pool, outputs: Path) -> Services:
+def services_of(ledger: Ledger, pool: Pool, outputs: Path) -> Services:
     pre_execute: Waterfall[Judged, PreDecision] = Waterfall("tools/pre-execute")
     pre_execute.add(by_profile)
     execute: Waterfall[Dispatch, Outcome] = Waterfall("tools/execute")

@@ -1,5 +1,7 @@
 """A real pool on the real kernel, without a daemon around it."""
 
+import asyncio
+import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -34,13 +36,13 @@ async def pool(tmp_path: Path) -> AsyncIterator[Pool]:
     state.mkdir(mode=0o700)
     async with Pool.start(state) as pool:
         yield pool
-    assert list((state / "scratch").iterdir()) == []
+    assert os.listdir(state / "scratch") == []
 
 
 @pytest_asyncio.fixture
 async def room(pool: Pool, profile: Profile, workspace: Path) -> str:
     """The name of a room on the workspace."""
-    found = workspace.stat()
+    found = await asyncio.to_thread(workspace.stat)
     pool.open_room("room", profile, Place(str(workspace), found.st_dev, found.st_ino))
     return "room"
 

@@ -132,10 +132,12 @@ class _Conversation:
         )
 
     async def _answer(self, work: Any) -> None:
-        """Does what a frame asks and answers it; a refusal is an answer too."""
+        """Does what a frame asks and answers it; a refusal is an answer too, a violation of the protocol is the end."""
         try:
             header, descriptor = await work
         except Refusal as refusal:
+            if refusal.code == "INVALID_TOOL_OUTPUT":
+                raise
             self._said[refusal.code] = refusal
             header, descriptor = {"type": "refused", "code": refusal.code, "message": refusal.message}, None
         try:

@@ -1,0 +1,1 @@
+"""Bodies that lie. They run in real workers, in place of the built-in tools."""
