@@ -26,7 +26,6 @@ import fnmatch
 import os
 import select
 import shlex
-import shutil
 import signal
 import stat
 import subprocess
@@ -130,7 +129,8 @@ def private_tmpdir() -> Iterator[str]:
         os.chmod(directory, 0o1777)
         yield directory
     finally:
-        shutil.rmtree(directory, ignore_errors=True)
+        # By rm, because a command may have left a tree that is deeper than Python's recursion.
+        subprocess.run(["rm", "-rf", "--", directory], check=False)
 
 
 def run(command: list[str], environment: dict[str, str]) -> int:
@@ -256,11 +256,7 @@ def leftovers(before: Snapshot, tmpdir: str, patience: float) -> list[str]:
 
 
 def _leftovers_now(before: Snapshot, tmpdir: str) -> list[str]:
-    left = [
-        f"file {path}"
-        for path in _tree(tmpdir)
-        if not any(fnmatch.fnmatch(Path(path).relative_to(tmpdir).parts[0], kept) for kept in KEPT)
-    ]
+    left = [f"file {path}" for path in _tree(tmpdir, passed_over=KEPT)]
     files = {path: top for path, top in _files() if path not in before.files}
     sockets = set(_sockets()) - before.sockets
     if files or sockets:
@@ -307,12 +303,19 @@ def _can_be_ours(path: str) -> bool:
         return False
 
 
-def _tree(path: str) -> Iterator[str]:
-    with contextlib.suppress(OSError):
-        if not stat.S_ISDIR(os.lstat(path).st_mode):
-            return
-    for parent, directories, names in os.walk(path):
-        yield from (f"{parent}/{name}" for name in (*directories, *names))
+def _tree(top: str, *, passed_over: tuple[str, ...] = ()) -> Iterator[str]:
+    """All below `top`, except names directly in it that match. Not os.walk, which recurses; and a path longer than the
+    kernel takes cannot be looked into, which is no matter, since what lies above it has been named by then."""
+    places = [top]
+    while places:
+        place = places.pop()
+        with contextlib.suppress(OSError), os.scandir(place) as entries:
+            for entry in entries:
+                if place == top and any(fnmatch.fnmatch(entry.name, kept) for kept in passed_over):
+                    continue
+                yield entry.path
+                if entry.is_dir(follow_symlinks=False):
+                    places.append(entry.path)
 
 
 def _sockets() -> Iterator[str]:

@@ -70,6 +70,17 @@ def test_a_temporary_file_directory_or_socket_that_is_left_fails(code: str) -> N
     assert "left behind: file " in done.stderr
 
 
+def test_a_tree_deeper_than_recursion_goes_is_found_and_removed() -> None:
+    code = (
+        "import os; os.chdir(os.environ['TMPDIR']); print(os.getcwd())\n"
+        "for _ in range(3000): os.mkdir('d'); os.chdir('d')"
+    )
+    done = leaks(*python(code), patience=0.2)
+    assert done.returncode == 1
+    assert "left behind: file " in done.stderr
+    assert not os.path.lexists(done.stdout.strip())
+
+
 def test_what_pytest_keeps_is_not_a_leak() -> None:
     assert leaks(*python("import os; os.makedirs(os.environ['TMPDIR'] + '/pytest-of-x/pytest-0')")).returncode == 0
 
