@@ -27,7 +27,6 @@ import os
 import select
 import shlex
 import signal
-import stat
 import subprocess
 import sys
 import tempfile
