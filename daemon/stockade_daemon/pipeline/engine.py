@@ -44,6 +44,7 @@ class Engine:
         self._tasks = tasks
         self._observers = observers
         self._under_way: dict[tuple[str, str], CallUnderWay] = {}
+        self._starting: dict[tuple[str, str], asyncio.Task[Exception | None]] = {}
         self._draining = False
 
     @classmethod
@@ -72,21 +73,40 @@ class Engine:
                 "RESOURCE_EXHAUSTED", f"arguments of {len(text)} bytes are more than the {MAX_ARGUMENTS} allowed"
             )
         key = (session_id, call_id)
-        if key not in self._under_way:
+        starting = self._starting.get(key)
+        if starting is None:
+            starting = self._tasks.create_task(self._begin(session_id, call_id, tool, text))
+            self._starting[key] = starting
+            starting.add_done_callback(lambda _: self._starting.pop(key, None))
+        else:
+            await asyncio.shield(starting)
+            starting = self._tasks.create_task(self._begin(session_id, call_id, tool, text))
+        # Shielded: a request that is dropped here must not leave a call that is recorded and never run.
+        failure = await asyncio.shield(starting)
+        if failure is not None:
+            raise failure
+
+    async def _begin(self, session_id: str, call_id: str, tool: str, text: bytes) -> Exception | None:
+        """Takes the call, or says why not. Returned, not raised: in a task group that would end every other call."""
+        try:
+            under_way = self._under_way.get((session_id, call_id))
+            if under_way is not None:
+                if under_way.call.digest != digest(tool, text):
+                    return _other_call(call_id)
+                return None
             known = await self._services.ledger.call(session_id, call_id)
             if known is not None:
                 _check_same(known, digest(tool, text))
-                return
+                return None
             if self._draining:
                 raise RequestError(
                     "FAILED_PRECONDITION", "the daemon is stopping and takes no new calls; try again soon"
                 )
             live = await self.sessions.live(session_id)
             await self._record_and_start(live, call_id, tool, text)
-            return
-        under_way = self._under_way[key]
-        if under_way.call.digest != digest(tool, text):
-            raise _other_call(call_id)
+        except Exception as error:
+            return error
+        return None
 
     async def _record_and_start(self, live: LiveSession, call_id: str, tool: str, text: bytes) -> None:
         session = live.session
@@ -178,7 +198,7 @@ class Engine:
         """Stops the session's calls, waits for their results, records its end. Safe to repeat."""
         record = await self.sessions.record(session_id)
         if record.state == "open":
-            keys = [key for key in self._under_way if key[0] == session_id]
+            keys = {key for key in (*self._starting, *self._under_way) if key[0] == session_id}
             await asyncio.gather(*(self._stop(key, "closing") for key in keys))
             await self._services.ledger.close_session(session_id)
             await self.sessions.end(session_id)
@@ -201,6 +221,9 @@ class Engine:
         return Output(self.output_file(live.session.session_id, call_id, part), cap=cap)
 
     async def _stop(self, key: tuple[str, str], cause: Cause) -> None:
+        starting = self._starting.get(key)
+        if starting is not None:
+            await asyncio.shield(starting)  # being recorded: a stop that came too early would be lost
         under_way = self._under_way.get(key)
         if under_way is not None:
             under_way.stop.request(cause)
@@ -209,6 +232,7 @@ class Engine:
     async def drain(self, grace_s: float) -> None:
         """Takes no new calls, lets those under way finish for `grace_s` seconds, stops the rest. Safe to repeat."""
         self._draining = True
+        await asyncio.gather(*self._starting.values())
         waiting = [call.settled.wait() for call in self._under_way.values()]
         if waiting:
             _log.info("stopping: %d calls under way have %g s to finish", len(waiting), grace_s)

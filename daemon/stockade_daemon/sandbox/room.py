@@ -96,7 +96,7 @@ class Room:
             except ChannelClosed as error:
                 # Somebody ended the zygote; nothing of this call has run, so a new one may be tried.
                 _log.warning("the template of room %s is gone: %s", self._key, error)
-                await self.retire()
+                await self.retire(template)
                 if attempt == 2:
                     raise SandboxFailure(
                         "SANDBOX_FAILED", "the template ended twice; look at the host's log"
@@ -189,9 +189,15 @@ class Room:
         self._closed = True
         await self.retire()
 
-    async def retire(self) -> None:
-        """Ends the prepared workers and the template; the next call starts them again. Safe to repeat."""
+    async def retire(self, template: Template | None = None) -> None:
+        """Ends the prepared workers and the template; the next call starts them again. Safe to repeat.
+
+        With `template`, only where that one is still the room's: two calls may notice its death, and the second must
+        not end what the first has started in its place.
+        """
         async with self._starting:
+            if template is not None and self._template is not template:
+                return
             workers = [worker for kind in self._prepared.values() for worker in kind]
             self._prepared.clear()
             for worker in workers:
