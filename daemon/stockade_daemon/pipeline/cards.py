@@ -7,6 +7,7 @@ from stockade_daemon.policy.subjects import Judged
 from stockade_daemon.values import Json
 
 _LONGEST_TITLE = 200
+_CUT = "The difference is too long, or no text, to be shown whole; the digests before and after bind the rest."
 
 
 def title(judged: Judged) -> str:
@@ -47,6 +48,5 @@ def for_difference(judged: Judged, planned: Planned, reason: str) -> dict[str, J
         "difference": planned.text,
         "added": planned.added,
         "removed": planned.removed,
-        "complete": planned.difference.complete,  # false: too long or no text, so the digests say the rest
-        "note": planned.note,
+        "note": planned.note if planned.difference.complete else f"{planned.note} {_CUT}".strip(),
     }
