@@ -11,7 +11,7 @@ import pytest
 @pytest.fixture(scope="session")
 def scratch() -> Iterator[Path]:
     """A directory with a short path: a Unix socket's has at most 107 bytes, and pytest's own are long."""
-    directory = Path(tempfile.mkdtemp(prefix="stockade-"))
+    directory = Path(tempfile.mkdtemp(prefix="tests-"))
     try:
         yield directory
     finally:
