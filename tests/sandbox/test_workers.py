@@ -104,8 +104,28 @@ async def test_a_killed_template_is_started_again(pool: Pool, room: str) -> None
         assert os.read(worker.stdout, 10) == b"again\n"
 
 
+async def test_a_killed_mounter_is_started_again(pool: Pool, room: str) -> None:
+    async with pool.worker(room, Access.OVERLAY) as worker:
+        await run(worker, "true")
+    os.kill(_mounters()[0], signal.SIGKILL)
+    for _ in range(2):
+        async with pool.worker(room, Access.OVERLAY) as worker:
+            await run(worker, "echo again")
+            assert os.read(worker.stdout, 10) == b"again\n"
+
+
 def _children_of_mounter() -> list[int]:
     """Grandchildren of this process by way of its mounter: the templates."""
+    mounters = _mounters()
+    assert mounters
+    return [pid for pid, parent in _parents().items() if parent in mounters]
+
+
+def _mounters() -> list[int]:
+    return [pid for pid, parent in _parents().items() if parent == os.getpid() and _is_mounter(pid)]
+
+
+def _parents() -> dict[int, int]:
     parents: dict[int, int] = {}
     for process in Path("/proc").iterdir():
         if process.name.isdigit():
@@ -113,9 +133,7 @@ def _children_of_mounter() -> list[int]:
                 parents[int(process.name)] = int((process / "stat").read_text().rpartition(")")[2].split()[1])
             except OSError:
                 continue
-    mounters = [pid for pid, parent in parents.items() if parent == os.getpid() and _is_mounter(pid)]
-    assert mounters
-    return [pid for pid, parent in parents.items() if parent in mounters]
+    return parents
 
 
 def _is_mounter(pid: int) -> bool:

@@ -1,11 +1,11 @@
 """The daemon's side of the mounter process: starting it, asking it, noticing its end."""
 
 import asyncio
+import logging
 import os
 import socket
-import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,17 +14,24 @@ from stockade_daemon.sandbox import library
 from stockade_daemon.sandbox.channel import ChannelClosed, FrameChannel
 from stockade_worker.frames import BrokenFrame, Frame
 
+_log = logging.getLogger(__name__)
 _BOOT = "import sys; sys.path.insert(0, sys.argv[2]); from stockade_worker.mounter import main; main()"
 
 
 class Mounter:
-    """Makes mounts and starts templates. One request at a time; the process answers each within a millisecond or so."""
+    """Makes mounts and starts templates. One request at a time; the process answers each within a millisecond or so.
 
-    def __init__(self, channel: FrameChannel, mode: Literal["root", "user"]) -> None:
+    A mounter that ended (somebody killed it) is started again by the request that notices; what it had made is gone
+    with it, templates and their workers included, so that request fails and its caller begins anew.
+    """
+
+    def __init__(self, place: Path, mode: Literal["root", "user"]) -> None:
         self.mode = mode
-        self._channel = channel
+        self._place = place
+        self._process = AsyncExitStack()
+        self._channel: FrameChannel | None = None
         self._number = 0
-        # Keeps a request and its answer together.
+        # Keeps a request and its answer together, and a second start from beginning beside a first.
         self._asking = asyncio.Lock()
 
     @classmethod
@@ -34,58 +41,86 @@ class Mounter:
 
         Raises SandboxFailure(SANDBOX_UNAVAILABLE) with the reason and what to change where the host refuses.
         """
-        ours, theirs = socket.socketpair()
-        with FrameChannel(ours, with_descriptors=True) as channel:
-            with theirs:
-                # Started from the main thread: the mounter dies when the thread that started it does.
-                process = await asyncio.create_subprocess_exec(
-                    library.executable(), "-I", "-S", "-B", "-c", _BOOT,
-                    str(theirs.fileno()), str(library.source().parent),
-                    stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL,
-                    stderr=None if os.environ.get("STOCKADE_DEBUG") else asyncio.subprocess.DEVNULL,
-                    pass_fds=(theirs.fileno(),), env={"LC_ALL": "C.UTF-8"}, start_new_session=True, cwd="/",
-                )  # fmt: skip
-            try:
-                await channel.send({"type": "start", "mode": mode, "place": str(place), "parent": os.getpid()})
-                frame = await channel.receive()
-                if frame.type != "ready":
-                    raise unavailable(frame.header)
-                yield cls(channel, mode)
-            except (ChannelClosed, BrokenFrame) as error:
-                raise SandboxFailure("SANDBOX_UNAVAILABLE", f"the mounter ended unexpectedly: {error}") from error
-            finally:
-                channel.close()  # the mounter ends at the end of its stream, and its templates with it
-                try:
-                    async with asyncio.timeout(5):
-                        await process.wait()
-                except TimeoutError:
-                    process.kill()
-                    await process.wait()
+        mounter = cls(place, mode)
+        try:
+            await mounter._launch()
+            yield mounter
+        finally:
+            await mounter._process.aclose()
 
     async def ask(self, kind: str, arguments: dict[str, Any], descriptors: tuple[int, ...] = ()) -> Frame:
-        """One request. Raises OSError with the mounter's errno and text, SandboxFailure when it is gone."""
+        """One request. Raises OSError with the mounter's errno and text; ChannelClosed when it had ended."""
         async with self._asking:
-            self._number += 1
+            if self._channel is None:
+                await self._launch()
             try:
-                await self._channel.send({"type": kind, "id": self._number, **arguments}, descriptors=descriptors)
-                while True:
-                    frame = await self._channel.receive()
-                    if frame.header.get("id") == self._number:
-                        break
-                    for descriptor in frame.descriptors:  # the answer to a request that was given up
-                        os.close(descriptor)
+                frame = await self._answer(kind, arguments, descriptors)
             except (ChannelClosed, BrokenFrame) as error:
-                raise SandboxFailure(
-                    "SANDBOX_UNAVAILABLE", "the mounter has ended; restart the daemon to get workers again"
-                ) from error
+                _log.warning("the mounter ended (%s); another one is started", error)
+                await self._launch()
+                raise ChannelClosed("the mounter ended") from error
         if frame.type == "error":
             raise OSError(int(frame.header["errno"]), str(frame.header["message"]))
         return frame
+
+    async def _answer(self, kind: str, arguments: dict[str, Any], descriptors: tuple[int, ...]) -> Frame:
+        assert self._channel is not None
+        self._number += 1
+        await self._channel.send({"type": kind, "id": self._number, **arguments}, descriptors=descriptors)
+        while True:
+            frame = await self._channel.receive()
+            if frame.header.get("id") == self._number:
+                return frame
+            for descriptor in frame.descriptors:  # the answer to a request that was given up
+                os.close(descriptor)
+
+    async def _launch(self) -> None:
+        """Starts the process, after ending one that is there. Raises SandboxFailure."""
+        self._channel = None
+        await self._process.aclose()
+        async with AsyncExitStack() as stack:
+            channel = await self._run(stack)
+            self._process = stack.pop_all()
+        self._channel = channel
+
+    async def _run(self, stack: AsyncExitStack) -> FrameChannel:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            channel = stack.enter_context(FrameChannel(ours, with_descriptors=True))
+            # Started from the main thread: the mounter dies when the thread that started it does.
+            process = await asyncio.create_subprocess_exec(
+                library.executable(), "-I", "-S", "-B", "-c", _BOOT,
+                str(theirs.fileno()), str(library.source().parent),
+                stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL,
+                stderr=None if os.environ.get("STOCKADE_DEBUG") else asyncio.subprocess.DEVNULL,
+                pass_fds=(theirs.fileno(),), env={"LC_ALL": "C.UTF-8"}, start_new_session=True, cwd="/",
+            )  # fmt: skip
+            stack.push_async_callback(_end, process, channel)
+        try:
+            start = {"type": "start", "mode": self.mode, "place": str(self._place), "parent": os.getpid()}
+            await channel.send(start)
+            frame = await channel.receive()
+        except (ChannelClosed, BrokenFrame) as error:
+            raise SandboxFailure("SANDBOX_UNAVAILABLE", f"the mounter ended while it started: {error}") from error
+        if frame.type != "ready":
+            raise unavailable(frame.header)
+        return channel
 
     async def make(self, kind: str, arguments: dict[str, Any]) -> int:
         """A request that is answered with one descriptor, which the caller closes."""
         frame = await self.ask(kind, arguments)
         return frame.descriptors[0]
+
+
+async def _end(process: asyncio.subprocess.Process, channel: FrameChannel) -> None:
+    """Ends a mounter: it ends by itself at the end of its stream, and its templates with it."""
+    channel.close()
+    try:
+        async with asyncio.timeout(5):
+            await process.wait()
+    except TimeoutError:
+        process.kill()
+        await process.wait()
 
 
 def unavailable(failed: dict[str, Any]) -> SandboxFailure:
@@ -98,12 +133,3 @@ def unavailable(failed: dict[str, Any]) -> SandboxFailure:
         "kernel.apparmor_restrict_unprivileged_userns; a container has to allow them, or run the daemon as root "
         "with CAP_SYS_ADMIN",
     )
-
-
-def mode_for(host_uids: object) -> Literal["root", "user"]:
-    """root where the daemon can give workers another host uid, else user."""
-    return "root" if host_uids is not None else "user"
-
-
-__all__ = ["Mounter", "mode_for", "unavailable"]
-assert sys.platform == "linux", "Stockade needs Linux"

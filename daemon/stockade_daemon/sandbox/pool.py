@@ -8,7 +8,7 @@ from pathlib import Path
 
 from stockade_daemon.errors import SandboxFailure
 from stockade_daemon.sandbox import uids
-from stockade_daemon.sandbox.mounter import Mounter, mode_for
+from stockade_daemon.sandbox.mounter import Mounter
 from stockade_daemon.sandbox.room import Place, Room
 from stockade_daemon.sandbox.scratch import ScratchRoom
 from stockade_daemon.sandbox.worker import Worker
@@ -41,7 +41,7 @@ class Pool:
         await asyncio.to_thread(scratch.clean)
         host_uids = uids.available()
         async with (
-            Mounter.start(places["mounts"], mode=mode_for(host_uids)) as mounter,
+            Mounter.start(places["mounts"], mode="user" if host_uids is None else "root") as mounter,
             asyncio.TaskGroup() as tasks,
         ):
             pool = cls(mounter, scratch, uids.UidAllotment(host_uids), tasks)

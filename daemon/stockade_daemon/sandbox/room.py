@@ -5,7 +5,7 @@ import errno
 import logging
 import os
 from collections import defaultdict
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 
 from stockade_daemon.errors import SandboxFailure
@@ -90,11 +90,13 @@ class Room:
 
     async def _make(self, access: Access) -> Worker:
         for attempt in (1, 2):
-            template = await self._started()
+            template = self._template
             try:
+                template = await self._started()
                 return await self._spawn(template, access)
             except ChannelClosed as error:
-                # Somebody ended the zygote; nothing of this call has run, so a new one may be tried.
+                # Somebody ended the zygote, or the mounter and with it all zygotes; nothing of this call has run, so a
+                # new one may be tried.
                 _log.warning("the template of room %s is gone: %s", self._key, error)
                 await self.retire(template)
                 if attempt == 2:
@@ -137,7 +139,9 @@ class Room:
         stack.push_async_callback(self._forget)
 
     async def _forget(self) -> None:
-        await self._mounter.ask("forget", {"key": self._key})
+        # A mounter that was started again has nothing to forget.
+        with suppress(OSError, ChannelClosed):
+            await self._mounter.ask("forget", {"key": self._key})
 
     async def _spawn(self, template: Template, access: Access) -> Worker:
         scratch: Scratch | None = None
