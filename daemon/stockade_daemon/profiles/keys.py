@@ -35,6 +35,7 @@ LAYERS: Final = (
     "ipc",
     "uts",
     "cgroup_ns",
+    "time",
     "root",
     "proc",
     "overlay",
@@ -42,6 +43,7 @@ LAYERS: Final = (
     "groups",
     "capabilities",
     "no_new_privs",
+    "landlock",
     "seccomp",
     "rlimits",
 )

@@ -51,7 +51,7 @@ class Template:
                 raise unavailable(answer.header)
             yield cls(channel)
 
-    async def spawn(self, ends: tuple[int, ...], *, workspace: bool) -> int:
+    async def spawn(self, ends: tuple[int, ...], *, workspace: bool, writable: bool) -> int:
         """Clones a worker with these descriptors (control, requests, stdout, stderr, then the workspace's mount).
 
         Returns its pidfd, which the caller closes. Raises ChannelClosed when the zygote is gone, SandboxFailure when it
@@ -59,7 +59,8 @@ class Template:
         """
         async with self._spawning:
             self._number += 1
-            await self._channel.send({"type": "spawn", "id": self._number, "workspace": workspace}, descriptors=ends)
+            request = {"type": "spawn", "id": self._number, "workspace": workspace, "writable": writable}
+            await self._channel.send(request, descriptors=ends)
             while True:
                 frame: Frame = await self._channel.receive()
                 if frame.header.get("id") == self._number:

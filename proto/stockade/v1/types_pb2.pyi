@@ -22,9 +22,9 @@ DESCRIPTOR: _descriptor.FileDescriptor
 class Layer(_message.Message):
     """A sandbox layer and whether it was in force.
 
-    Names: user, mount, pid, net, ipc, uts, cgroup_ns (namespaces), root (a new root, pivoted), proc (a proc mount of
+    Names: user, mount, pid, net, ipc, uts, cgroup_ns, time (namespaces), root (a new root, pivoted), proc (a proc mount of
     the worker's own), overlay (a private view of the workspace), uid (a host uid of the daemon's own range), groups (no
-    supplementary groups), capabilities (every set empty), no_new_privs, seccomp, rlimits.
+    supplementary groups), capabilities (every set empty), no_new_privs, landlock, seccomp, rlimits.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
