@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from stockade_daemon.errors import SandboxFailure
+from stockade_daemon.profiles.keys import WANTED_GROUPS
 from stockade_daemon.sandbox.plan import below_tmp
 from stockade_daemon.sandbox.pool import Pool
 from stockade_daemon.sandbox.room import Place
@@ -158,6 +159,32 @@ async def test_a_socket_or_a_pipe_is_no_mount(pool: Pool, profile: Profile, scra
         for name in ("pipe", "socket"):
             with pytest.raises(SandboxFailure, match=f"{name}, which is neither a directory nor a regular file"):
                 await printed(pool, replace(profile, mounts=(str(place / name),)), "true")
+
+
+async def test_a_listening_socket_in_a_mount_is_out_of_reach_without_sockets_local(
+    pool: Pool, profile: Profile, scratch: Path
+) -> None:
+    place = Path(tempfile.mkdtemp(dir=scratch))
+    os.chmod(place, 0o755)
+    connecting = (
+        f"import socket\ntry: socket.socket(socket.AF_UNIX).connect('{place}/socket'); print('connected')\n"
+        "except OSError as error: print(type(error).__name__)"
+    )
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(place / "socket"))
+        os.chmod(place / "socket", 0o777)
+        listener.listen()
+        said = {
+            groups: await printed(
+                pool,
+                replace(profile, mounts=(str(place),), syscalls=groups),
+                f'test -S {place}/socket && python3 -c "{connecting}"',
+            )
+            for groups in (profile.syscalls, WANTED_GROUPS)
+        }
+    assert said[profile.syscalls] == "connected\n"
+    assert said[WANTED_GROUPS] != "connected\n"
+    assert "Error" in said[WANTED_GROUPS]
 
 
 async def test_a_workspace_below_var_tmp_is_the_working_directory(pool: Pool, profile: Profile) -> None:
