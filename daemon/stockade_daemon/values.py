@@ -62,8 +62,8 @@ class Limits:
     processes: int  # RLIMIT_NPROC, counted in the worker's own user namespace
     open_files: int  # RLIMIT_NOFILE
     file_mb: int  # RLIMIT_FSIZE: largest file that a process may write, MiB
-    tmp_mb: int  # size of /tmp and /dev/shm together, MiB
-    tmp_inodes: int  # names in /tmp
+    tmp_mb: int  # size of /tmp, /var/tmp and /dev/shm together, MiB
+    tmp_inodes: int  # names in them
     output_mb: int  # kept of stdout and of stderr, MiB; the rest is read and dropped
     cpus: float  # processors' worth of time at one time; by cgroups, where the host has them
 

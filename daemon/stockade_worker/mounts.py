@@ -13,13 +13,15 @@ def own_proc() -> None:
 
 
 def private_tmp(size_kb: int, inodes: int, keep: tuple[str, ...]) -> None:
-    """/tmp and /dev/shm as two directories of one new tmpfs, so that one limit holds both.
+    """/tmp, /var/tmp and /dev/shm as directories of one new tmpfs, so that one limit holds all.
 
-    `keep`: mounts of the profile that lie below /tmp; they are there again afterwards.
+    `keep`: mounts of the profile that lie below them; they are there again afterwards.
     """
     kept = trees.again(keep)
     kernel.mount("tmp", "/tmp", "tmpfs", _FLAGS, f"mode=755,size={size_kb}k,nr_inodes={inodes}")
-    for name, target in (("shm", "/dev/shm"), ("tmp", "/tmp")):
+    for name, target in (("shm", "/dev/shm"), ("var-tmp", "/var/tmp"), ("tmp", "/tmp")):
+        if os.path.islink(target):  # a profile that shows the host's /var, where /var/tmp leads somewhere else
+            continue
         source = f"/tmp/{name}"
         os.mkdir(source)
         os.chmod(source, 0o1777)

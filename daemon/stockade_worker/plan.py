@@ -11,8 +11,8 @@ class WorkerPlan:
     environment: dict[str, str]
     loopback: bool
     workspace: str | None  # absolute path inside, the same as outside
-    mounts_below_tmp: tuple[str, ...]  # of the template, which a worker's own /tmp would hide; outer ones first
-    tmp_kb: int  # /tmp and /dev/shm together
+    mounts_below_tmp: tuple[str, ...]  # of the template, which a worker's own /tmp and /var/tmp hide; outer ones first
+    tmp_kb: int  # /tmp, /var/tmp and /dev/shm together
     tmp_inodes: int
     cpu_s: int
     processes: int

@@ -73,10 +73,8 @@ def build(plan: dict[str, Any]) -> list[str]:
     for name, source in plan["library"].items():
         _bind_directory(source, f"{LIBRARY}/{name}", _READ_ONLY)
     _devices()
-    for directory in ("/tmp", "/dev/shm", "/proc", "/run", "/var", "/etc", "/home"):
+    for directory in ("/tmp", "/var/tmp", "/dev/shm", "/proc", "/run", "/var", "/etc", "/home"):
         os.makedirs(_inside(directory), exist_ok=True)
-    if not os.path.lexists(_inside("/var/tmp")):
-        os.symlink("/tmp", _inside("/var/tmp"))
     for path, text in plan["files"].items():
         _write(path, text)
     kernel.mount("proc", _inside("/proc"), "proc", kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC)
@@ -103,8 +101,8 @@ def _add(held: list[trees.Held], covered: list[str]) -> None:
 
 
 def _seal(workspace: str | None) -> None:
-    """Makes the workspace's mount point, then the root read-only. After the pivot, when links lead where they do inside
-    (/var/tmp is one)."""
+    """Makes the workspace's mount point, then the root read-only. After the pivot, when links lead where they do
+    inside."""
     if workspace is not None and not os.path.lexists(workspace):
         os.makedirs(workspace)
     kernel.mount_setattr(

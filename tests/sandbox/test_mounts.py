@@ -88,6 +88,7 @@ async def test_a_mount_shows_no_other_name_of_itself_and_nothing_beside_it(
     for line in said.splitlines()[1:]:
         root, point = line.split()[3:5]
         if tree.name.replace(" ", "\\040") in root:
+            assert str(tree.parent) in point
             assert Path(point).name == Path(root).name
 
 
@@ -95,8 +96,8 @@ async def test_every_worker_has_the_mounts_that_the_first_one_had(pool: Pool, pr
     pool.open_room("room", replace(profile, mounts=(str(tree),)), None)
     for _ in range(3):
         async with pool.worker("room", Access.NONE) as worker:
-            await run(worker, f"cat '{tree}/doc.txt'; touch /tmp/mine /var/tmp/mine && ls /tmp/mine")
-            assert os.read(worker.stdout, 100) == b"shown\n/tmp/mine\n"
+            await run(worker, f"cat '{tree}/doc.txt'; touch /tmp/mine /var/tmp/mine && ls /var/tmp/mine")
+            assert os.read(worker.stdout, 100) == b"shown\n/var/tmp/mine\n"
 
 
 async def test_a_mount_may_be_one_file(pool: Pool, profile: Profile, tree: Path) -> None:

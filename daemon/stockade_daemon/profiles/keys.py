@@ -133,10 +133,10 @@ TMP_MB = Key(
     whole(1, 65536),
     64,
     "MiB, 1 to 65536",
-    "Size of /tmp and /dev/shm together, in memory.",
+    "Size of /tmp, /var/tmp and /dev/shm together, in memory.",
 )
 TMP_INODES = Key(
-    "filesystem.tmp_inodes", whole(64, 10_000_000), 4096, "64 to 10000000", "How many names /tmp can hold."
+    "filesystem.tmp_inodes", whole(64, 10_000_000), 4096, "64 to 10000000", "How many names they can hold."
 )
 
 _NONE: Final[Literal["none", "loopback"]] = "none"

@@ -83,8 +83,7 @@ def environment(profile: Profile) -> dict[str, str]:
 
 
 def below_tmp(mounts: tuple[str, ...]) -> list[str]:
-    """The mounts that a worker's own /tmp hides, outer ones first. One inside another comes along with it. /var/tmp is
-    a link to /tmp inside."""
+    """The mounts that a worker's own /tmp and /var/tmp hide, outer ones first. One inside another comes with it."""
     found: list[str] = []
     for path in sorted(mounts):
         if _below(path, ("/tmp", "/var/tmp")) and not _below(path, tuple(found)):  # noqa: S108 (the worker's own)
