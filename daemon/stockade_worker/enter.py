@@ -53,7 +53,7 @@ def contain(plan: WorkerPlan, request: dict[str, Any], given: tuple[int, ...]) -
         steps: tuple[tuple[str, Callable[[], None]], ...] = (
             ("user", lambda: userns.map_single(1000, 1000, 1000)),
             ("proc", mounts.own_proc),
-            ("root", lambda: mounts.private_tmp(plan.tmp_kb, plan.tmp_inodes)),
+            ("root", lambda: mounts.private_tmp(plan.tmp_kb, plan.tmp_inodes, plan.mounts_below_tmp)),
             ("workspace", attach),
             ("net", network.loopback_up if plan.loopback else network.leave_down),
             ("time", timens.own_time),

@@ -2,7 +2,7 @@
 
 import os
 
-from stockade_worker import kernel
+from stockade_worker import kernel, trees
 
 _FLAGS = kernel.MS_NOSUID | kernel.MS_NODEV
 
@@ -12,10 +12,16 @@ def own_proc() -> None:
     kernel.mount("proc", "/proc", "proc", _FLAGS | kernel.MS_NOEXEC)
 
 
-def private_tmp(size_kb: int, inodes: int) -> None:
-    """/tmp and /dev/shm as two directories of one new tmpfs, so that one limit holds both."""
+def private_tmp(size_kb: int, inodes: int, keep: tuple[str, ...]) -> None:
+    """/tmp, /var/tmp and /dev/shm as directories of one new tmpfs, so that one limit holds all.
+
+    `keep`: mounts of the profile that lie below them; they are there again afterwards.
+    """
+    kept = trees.again(keep)
     kernel.mount("tmp", "/tmp", "tmpfs", _FLAGS, f"mode=755,size={size_kb}k,nr_inodes={inodes}")
-    for name, target in (("shm", "/dev/shm"), ("tmp", "/tmp")):
+    for name, target in (("shm", "/dev/shm"), ("var-tmp", "/var/tmp"), ("tmp", "/tmp")):
+        if os.path.islink(target):  # a profile that shows the host's /var, where /var/tmp leads somewhere else
+            continue
         source = f"/tmp/{name}"
         os.mkdir(source)
         os.chmod(source, 0o1777)
@@ -24,6 +30,8 @@ def private_tmp(size_kb: int, inodes: int) -> None:
             kernel.move_mount(tree, target)
         finally:
             os.close(tree)
+    for each in kept:
+        trees.attach(each)
 
 
 def attach_workspace(tree: int, path: str) -> None:

@@ -48,6 +48,10 @@ class Template:
             except (ChannelClosed, BrokenFrame) as error:
                 raise SandboxFailure("SANDBOX_FAILED", f"the template ended while it started: {error}") from error
             if answer.type != "ready":
+                if answer.header.get("step") == "mounts":
+                    raise SandboxFailure(
+                        "SANDBOX_FAILED", f"profile {plan.profile} mounts {answer.header.get('message')}"
+                    )
                 raise unavailable(answer.header)
             yield cls(channel)
 

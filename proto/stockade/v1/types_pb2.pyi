@@ -160,7 +160,7 @@ class Result(_message.Message):
     value_size: _builtins.int
     """Length in bytes of the whole value's JSON text."""
     profile_digest: _builtins.str
-    """SHA-256, lower-case hex, of the profile text that the call ran under."""
+    """SHA-256, lower-case hex, over the profile's text that the call ran under and those that it extends."""
     @_builtins.property
     def content(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContentBlock]: ...
     @_builtins.property
