@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from stockade_worker import descriptors, facts, filters, limits, mounts, network, privileges, signals, userns
+from stockade_worker import admission, descriptors, facts, filters, limits, mounts, network, privileges, signals, userns
 from stockade_worker.frames import encode
 from stockade_worker.plan import WorkerPlan
 
@@ -35,7 +35,9 @@ def contain(plan: WorkerPlan, request: dict[str, Any], given: tuple[int, ...]) -
                 mounts.attach_workspace(workspace, plan.workspace)
 
         steps: tuple[tuple[str, Callable[[], None]], ...] = (
+            ("admission", lambda: admission.wait(control)),
             ("user", lambda: userns.map_single(1000, 1000, 1000)),
+            ("cgroup_ns", admission.own_view),
             ("proc", mounts.own_proc),
             ("root", lambda: mounts.private_tmp(plan.tmp_kb, plan.tmp_inodes)),
             ("workspace", attach),

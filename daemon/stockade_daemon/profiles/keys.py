@@ -44,6 +44,7 @@ LAYERS: Final = (
     "no_new_privs",
     "seccomp",
     "rlimits",
+    "cgroup",
 )
 
 _FORBIDDEN_TREES: Final = ("/proc", "/sys", "/dev", "/run", "/var/run", "/var/lock", "/tmp")  # noqa: S108 (refused, not made)
@@ -191,6 +192,13 @@ CPU_S = Key(
     "seconds, 1 to 86400",
     "Processor time of each process (RLIMIT_CPU).",
 )
+MEMORY_MB = Key(
+    "limits.memory_mb",
+    whole(16, 1_048_576),
+    1024,
+    "MiB, 16 to 1048576",
+    "Memory and swap of a call's processes together, /tmp included.",
+)
 PROCESSES = Key(
     "limits.processes",
     whole(8, 32_768),
@@ -218,6 +226,14 @@ OUTPUT_MB = Key(
     4,
     "MiB, 1 to 64",
     "Kept of stdout and of stderr, each; what comes after is read and dropped, and the result says so.",
+)
+
+CPUS = Key(
+    "limits.cpus",
+    number(0.01, 64),
+    1.0,
+    "0.01 to 64",
+    "How many processors' worth of time a call's processes together may use.",
 )
 
 READS = Key("approval.reads", _decision, _ALLOW, _DECISIONS, "Calls that only look at files (tools of kind read).")
@@ -268,10 +284,12 @@ KEYS: Final[tuple[Key[Any], ...]] = (
     PASS,
     WALL_S,
     CPU_S,
+    MEMORY_MB,
     PROCESSES,
     OPEN_FILES,
     FILE_MB,
     OUTPUT_MB,
+    CPUS,
     READS,
     WRITES,
     COMMANDS,

@@ -85,12 +85,14 @@ def parse(text: bytes, *, name: str, source: str) -> Profile:
         limits=Limits(
             wall_s=at[keys.WALL_S],
             cpu_s=at[keys.CPU_S],
+            memory_mb=at[keys.MEMORY_MB],
             processes=at[keys.PROCESSES],
             open_files=at[keys.OPEN_FILES],
             file_mb=at[keys.FILE_MB],
             tmp_mb=at[keys.TMP_MB],
             tmp_inodes=at[keys.TMP_INODES],
             output_mb=at[keys.OUTPUT_MB],
+            cpus=at[keys.CPUS],
         ),
         approval=Approval(
             reads=at[keys.READS],

@@ -12,8 +12,11 @@ _NAMESPACES: Final = {
 }  # fmt: skip
 
 
-def held(facts: Mapping[str, Any], ours: Mapping[str, int], *, own_uid: bool, overlay: bool) -> tuple[Layer, ...]:
-    """The layers of a sealed worker. `ours`: inode numbers of the daemon's own namespaces, which none may equal."""
+def held(
+    facts: Mapping[str, Any], ours: Mapping[str, int], *, own_uid: bool, overlay: bool, cgroup: Layer
+) -> tuple[Layer, ...]:
+    """The layers of a sealed worker. `ours`: inode numbers of the daemon's own namespaces, which none may equal.
+    `cgroup`: what was found when it was put into its control group."""
     namespaces = facts.get("namespaces", {})
     layers = [
         Layer(name, namespaces.get(kind) not in (None, ours[kind]), "" if namespaces.get(kind) else "not reported")
@@ -38,6 +41,7 @@ def held(facts: Mapping[str, Any], ours: Mapping[str, int], *, own_uid: bool, ov
     layers.append(Layer("capabilities", bare, "" if bare else "a capability set is not empty"))
     for name, line, wanted in (("no_new_privs", "NoNewPrivs", "1"), ("seccomp", "Seccomp", "2")):
         layers.append(Layer(name, facts.get(line) == wanted, "" if facts.get(line) == wanted else "not in force"))
+    layers.append(cgroup)
     if overlay:
         layers.append(Layer("overlay", True))
     return tuple(layers)
