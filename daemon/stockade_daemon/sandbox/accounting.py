@@ -31,6 +31,8 @@ _ENDING: Final[Mapping[Limit, str]] = MappingProxyType(
 )
 # A program's own peak may fall between two looks: it counts where it is larger by so much than what the looks saw.
 _MISSED: Final = 1.25
+# The kernel measures time for the limit by clock ticks, and kills that much early where the processor is shared.
+_COARSE: Final = 0.7
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +103,6 @@ def _by_signal(ended: Exit | None, cpu_s: float, limits: Limits) -> list[Limit]:
     # A program that ignores SIGXCPU is killed a second later. A shell tells its last command's signal n as status
     # 128 + n, which anybody can give: the kernel's count has to agree.
     last = ended.signal or (ended.exit_code or 0) - 128
-    if last in (signal.SIGXCPU, signal.SIGKILL) and cpu_s >= 0.95 * limits.cpu_s:
+    if last in (signal.SIGXCPU, signal.SIGKILL) and cpu_s >= _COARSE * limits.cpu_s:
         return ["cpu"]
     return []

@@ -1,6 +1,6 @@
 """What both versions of control groups share: settings as data, figures as data, and the two shapes of their files."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -24,8 +24,19 @@ class Figures:
 
     cpu_s: float | None = None
     peak_bytes: int | None = None
+    used_bytes: int | None = None  # now
     oom_kills: int | None = None
     processes_refused: int | None = None
+
+
+def since(figures: Figures, before: Figures) -> Figures:
+    """What was used after `before`, when the worker stood ready: its own entering is not its body's."""
+    cpu_s, peak = figures.cpu_s, figures.peak_bytes
+    return replace(
+        figures,
+        cpu_s=None if cpu_s is None else max(0.0, cpu_s - (before.cpu_s or 0.0)),
+        peak_bytes=None if peak is None else max(0, peak - (before.used_bytes or 0)),
+    )
 
 
 def quota_us(cpus: float) -> int:

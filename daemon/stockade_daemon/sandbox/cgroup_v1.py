@@ -28,6 +28,7 @@ def figures(directories: Mapping[str, Path]) -> Figures:
     return Figures(
         cpu_s=None if nanoseconds is None else nanoseconds / 1e9,
         peak_bytes=whole(memory, "memory.max_usage_in_bytes"),
+        used_bytes=whole(memory, "memory.usage_in_bytes"),
         oom_kills=flat(memory, "memory.oom_control").get("oom_kill"),
         processes_refused=flat(pids, "pids.events").get("max"),
     )

@@ -25,6 +25,7 @@ def figures(directories: Mapping[str, Path]) -> Figures:
     return Figures(
         cpu_s=None if microseconds is None else microseconds / 1e6,
         peak_bytes=whole(memory, "memory.peak"),  # since Linux 5.19
+        used_bytes=whole(memory, "memory.current"),
         oom_kills=flat(memory, "memory.events").get("oom_kill"),
         processes_refused=flat(pids, "pids.events").get("max"),
     )

@@ -10,13 +10,14 @@ ahead of need.
 
 import asyncio
 import errno
+import itertools
 import logging
 import os
 import re
 import threading
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -26,7 +27,8 @@ from stockade_daemon.sandbox.cgroup_layout import LIMITING, Layout, layout
 from stockade_daemon.values import Layer, Limits
 
 _log = logging.getLogger(__name__)
-_NAME: Final = re.compile(r"stockade-(\d+)-(\d+)-(\d+)\Z")
+_NAME: Final = re.compile(r"stockade-(\d+)-(\d+)-(\d+)-\d+\Z")
+_numbers: Final = itertools.count(1)  # of the pools of this process
 _PATIENCE: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)  # seconds between tries to remove
 
 
@@ -72,10 +74,8 @@ class Group:
             if not any(line.endswith(wanted) for line in text.splitlines()):
                 raise OSError(errno.ESRCH, f"the process is not in the group {directory} although it was put there")
 
-    def figures(self, *, since_cpu_s: float = 0.0) -> Figures:
-        """What the kernel has counted; processor time without what had been used by then."""
-        found = self.dialect.figures(self.directories)
-        return found if found.cpu_s is None else replace(found, cpu_s=max(0.0, found.cpu_s - since_cpu_s))
+    def figures(self) -> Figures:
+        return self.dialect.figures(self.directories)
 
     def remove(self) -> None:
         """Removes the group, waiting a little for its last process to be gone."""
@@ -143,7 +143,7 @@ def _begin() -> tuple[Group, str]:
     found = layout(Path("/proc/self/cgroup").read_text(), Path("/proc/self/mountinfo").read_text())
     if found is None:
         return Group({}, cgroup_v2), "the host mounts no control groups with the controllers memory, pids and cpu"
-    name = f"stockade-{os.getpid()}-{_started(os.getpid())}-{_pid_namespace()}"
+    name = f"stockade-{os.getpid()}-{_started(os.getpid())}-{_pid_namespace()}-{next(_numbers)}"
     group, reasons = _base_v1(found, name) if found.version == 1 else _base_v2(found, name)
     return group, "; ".join(reasons)
 

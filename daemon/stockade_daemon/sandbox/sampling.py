@@ -2,8 +2,8 @@
 
 A look is one walk over the tree from its init down. Processor time and bytes add up without gaps however fast processes
 come and go, because a process that has been waited for is counted in its parent (proc_pid_stat(5), cutime; the same
-holds for proc_pid_io(5)). Memory is what the kernel calls proportional: a page that several processes share counts
-once. A peak between two looks is seen as far as the process that had it is still there (VmHWM).
+holds for proc_pid_io(5)). Memory is what cannot be read again from a file, and proportional: a page that several
+processes share counts once. A peak between two looks is seen as far as the process that had it is still there (VmHWM).
 """
 
 import asyncio
@@ -33,7 +33,7 @@ def look(pid: int) -> Look:
     ticks = memory = largest = read = written = 0
     for each in _tree(pid):
         ticks += _ticks(each)
-        now, peak = _memory(each)
+        now, peak = _memory(each) if each != pid else (0, 0)  # init is ours
         memory += now
         largest = max(largest, peak)
         moved = _moved(each)
@@ -108,10 +108,12 @@ def _ticks(pid: int) -> int:
 def _memory(pid: int) -> tuple[int, int]:
     """Bytes now, and at this process's own peak."""
     status = _numbers(f"/proc/{pid}/status")
-    resident = status.get("VmRSS", 0) * 1024
-    # Not readable everywhere; then pages that are shared count for each.
-    now = _numbers(f"/proc/{pid}/smaps_rollup").get("Pss", resident // 1024) * 1024
-    return now, now + max(0, status.get("VmHWM", 0) * 1024 - resident)
+    shares = _numbers(f"/proc/{pid}/smaps_rollup")
+    if "Pss_Anon" in shares:
+        now = shares["Pss_Anon"] + shares.get("Pss_Shmem", 0)
+    else:  # not readable everywhere; then pages that are shared count for each
+        now = status.get("RssAnon", 0) + status.get("RssShmem", 0)
+    return now * 1024, (now + max(0, status.get("VmHWM", 0) - status.get("VmRSS", 0))) * 1024
 
 
 def _moved(pid: int) -> tuple[int, int]:

@@ -13,6 +13,7 @@ from typing import Any
 
 from stockade_daemon.errors import InfrastructureFailure, SandboxFailure, ToolFailure
 from stockade_daemon.sandbox.accounting import Account, Exit, account
+from stockade_daemon.sandbox.cgroup_files import Figures, since
 from stockade_daemon.sandbox.cgroups import Cgroups, Group
 from stockade_daemon.sandbox.channel import ChannelClosed, FrameChannel
 from stockade_daemon.sandbox.sampling import Sampled
@@ -69,8 +70,7 @@ class Worker:
         self._control = FrameChannel(ends.control[0], max_header=_MAX_FACTS)
         self._limits = limits
         self._group: Group | None = None
-        self._idle_cpu_s = 0.0  # of the group before it has its job
-        self._counted = False  # its group knows processor time and peak memory
+        self._idle = Figures()  # of the group before it has its job
         self._over = False  # it was killed because a look saw more memory than it may use
         self._pidfd = pidfd
         self._sampled = Sampled(_host_pid(pidfd))
@@ -112,9 +112,7 @@ class Worker:
         if not isinstance(facts, dict):
             raise SandboxFailure("SANDBOX_FAILED", "a worker reported no facts")
         if self._group is not None:
-            figures = self._group.figures()
-            self._counted = figures.cpu_s is not None and figures.peak_bytes is not None
-            self._idle_cpu_s = figures.cpu_s or 0.0
+            self._idle = self._group.figures()
         return facts
 
     async def exited(self) -> Exit:
@@ -149,12 +147,12 @@ class Worker:
 
     async def look(self, *, moved: bool = False) -> None:
         """A last look before it is killed, for what only living processes tell. `moved`: the bytes moved as well."""
-        if not self._gone.is_set() and (moved or not self._counted):
+        if not self._gone.is_set() and (moved or None in (self._idle.cpu_s, self._idle.peak_bytes)):
             await self._sampled.look()
 
     def account(self, ended: Exit | None) -> Account:
         """What it used and which limits it met. Final once it is gone."""
-        counted = self._group.figures(since_cpu_s=self._idle_cpu_s) if self._group is not None else None
+        counted = since(self._group.figures(), self._idle) if self._group is not None else None
         return account(counted, self._sampled, ended, self._limits, over=self._over)
 
     async def gone(self) -> None:
