@@ -333,7 +333,7 @@ def _bound_sockets() -> dict[str, str]:
 
 
 def _cgroups() -> Iterator[str]:
-    """Groups of daemons, stockade-PID-START-NAMESPACE-NUMBER: as long as there is a worker's below one, there is that one."""
+    """Groups of daemons, stockade-PID-START-NAMESPACE-NUMBER; a worker's lies below one, which cannot go before it."""
     ours = {os.getpid(), *descendants()}
     for parent, directories, _ in os.walk("/sys/fs/cgroup"):
         directories[:] = [name for name in directories if not _of_another_daemon(name, ours)]

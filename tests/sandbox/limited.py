@@ -25,7 +25,7 @@ tmp_mb = 8
 tmp_inodes = 128
 [limits]
 wall_s = 20
-cpu_s = 2
+cpu_s = {cpu_s}
 memory_mb = {memory_mb}
 processes = 64
 open_files = 64
@@ -63,13 +63,13 @@ class Limited:
 
 
 @asynccontextmanager
-async def limited(place: Path, *, cgroups: bool, memory_mb: int = 128) -> AsyncIterator[Limited]:
+async def limited(place: Path, *, cgroups: bool, memory_mb: int = 128, cpu_s: int = 1) -> AsyncIterator[Limited]:
     """The built-in function `read` is replaced by bodies/read.py; commands are what they are."""
     state, workspace = place / "state", place / "workspace"
     for directory in (state, state / "outputs", workspace):
         directory.mkdir(mode=0o700)
     packages = {**library.packages(), "bodies": str(Path(__file__).parent / "bodies")}
-    text = PROFILE.format(memory_mb=memory_mb).encode()
+    text = PROFILE.format(memory_mb=memory_mb, cpu_s=cpu_s).encode()
     rules = Rules(private=True, workspaces=(), profile_directories=(profiles.shipped(),), own=(state,))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(library, "packages", lambda: packages)

@@ -84,9 +84,10 @@ async def test_a_command_over_its_memory_ends_with_the_limits_name(both: Limited
 
 
 async def test_memory_is_counted_of_all_processes_together(both: Limited) -> None:
-    part = "python3 -c 'import time; held = bytearray(50 << 20); time.sleep(15)' &"
+    part = "python3 -c 'import time; held = bytearray(50 << 20); time.sleep(60)' &"
     result = await both.call("c", "shell", command=f"{part * 4} wait")
     assert code(result) == "RESOURCE_LIMIT"
+    assert not result["value"]["timed_out"]
 
 
 async def test_a_burning_processor_ends_with_the_limits_name(both: Limited) -> None:
@@ -94,7 +95,7 @@ async def test_a_burning_processor_ends_with_the_limits_name(both: Limited) -> N
     assert code(result) == "RESOURCE_LIMIT"
     assert result["value"]["signal"] == signal.SIGXCPU
     assert result["value"]["limits_hit"] == ["cpu"]
-    assert 1.4 < result["usage"]["cpu_s"] < 2.5  # the kernel measures for this limit by clock ticks
+    assert 0.7 < result["usage"]["cpu_s"] < 1.4  # the kernel measures for this limit by clock ticks
     assert answered
 
 

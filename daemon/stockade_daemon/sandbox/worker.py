@@ -26,6 +26,7 @@ _log = logging.getLogger(__name__)
 _MAX_HEADER = 1 << 20
 _MAX_BLOB = 16 << 20
 _MAX_FACTS = 16384
+_OOM_INTERVAL_S = 0.1
 
 
 @dataclass(slots=True)
@@ -139,11 +140,16 @@ class Worker:
             return None
 
     async def watch(self) -> None:
-        """Looks at what it uses while it has its job, and ends it over its memory: where no control group does that."""
+        """Ends all of it over its memory while it has its job, where the kernel does not: that kills one process in a
+        group of version 1, and none without a group."""
         if self._group is None or not self._group.knows_memory:
             await self._sampled.until_over(self._limits.memory_mb * 1024 * 1024)
             self._over = True
-            self.kill()
+        else:
+            await asyncio.sleep(_OOM_INTERVAL_S)  # most calls are over before the first look
+            while not self._group.figures().oom_kills:
+                await asyncio.sleep(_OOM_INTERVAL_S)
+        self.kill()
 
     async def look(self, *, moved: bool = False) -> None:
         """A last look before it is killed, for what only living processes tell. `moved`: the bytes moved as well."""
