@@ -66,6 +66,8 @@ class Group:
 
     def join(self, pid: int) -> None:
         """Puts a process in, and asks the kernel whether it is. Raises OSError."""
+        if pid <= 0:  # gone already, or not in our pid namespace; the kernel takes 0 for whoever writes
+            raise OSError(errno.ESRCH, f"the process to put into {self.directories} has no pid here")
         for directory in sorted(set(self.directories.values())):
             write(directory / "cgroup.procs", str(pid))
         text = Path(f"/proc/{pid}/cgroup").read_text()
@@ -107,7 +109,8 @@ class Cgroups:
         try:
             yield cls(base if base.directories else None, reason)
         finally:
-            await asyncio.to_thread(base.remove)
+            for directory in set(base.directories.values()):
+                await asyncio.to_thread(_remove_with_workers, directory)
 
     def admit(self, pid: int, limits: Limits) -> Group | None:
         """A new group with these limits and this one process in it; None where there are no groups.
@@ -233,12 +236,16 @@ def sweep(place: Path) -> None:
         match = _NAME.match(name)
         if match is None or int(match[3]) != _pid_namespace() or _started(int(match[1])) == int(match[2]):
             continue
-        left = place / name
-        with suppress(OSError):
-            for inner in os.listdir(left):
-                if (left / inner).is_dir():
-                    _remove(left / inner)
-        _remove(left)
+        _remove_with_workers(place / name)
+
+
+def _remove_with_workers(base: Path) -> None:
+    """Removes a daemon's group. A worker's may still be there: of a daemon that died, or whose making was given up."""
+    with suppress(OSError):
+        for name in os.listdir(base):
+            if (base / name).is_dir():
+                _remove(base / name)
+    _remove(base)
 
 
 def _remove(directory: Path) -> None:

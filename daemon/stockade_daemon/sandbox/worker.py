@@ -147,7 +147,7 @@ class Worker:
             self._over = True
         else:
             await asyncio.sleep(_OOM_INTERVAL_S)  # most calls are over before the first look
-            while not self._group.figures().oom_kills:
+            while not self._group.figures().oom_kills:  # noqa: ASYNC110 (a file of the kernel's has no event)
                 await asyncio.sleep(_OOM_INTERVAL_S)
         self.kill()
 
