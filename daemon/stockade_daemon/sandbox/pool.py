@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from stockade_daemon.errors import SandboxFailure
+from stockade_daemon.errors import ConfigurationError, SandboxFailure
 from stockade_daemon.sandbox import uids
 from stockade_daemon.sandbox.cgroups import Cgroups
 from stockade_daemon.sandbox.mounter import Mounter
@@ -48,7 +48,12 @@ class Pool:
         """
         places = {name: state / name for name in ("mounts", "scratch")}
         for place in places.values():
-            place.mkdir(mode=0o700, exist_ok=True)
+            try:
+                place.mkdir(mode=0o700, exist_ok=True)
+            except OSError as error:
+                raise ConfigurationError(
+                    f"{place}: cannot be made: {error.strerror}; move it away, or choose another --state"
+                ) from error
         scratch = ScratchRoom(places["scratch"])
         await asyncio.to_thread(scratch.clean)
         host_uids = uids.available()
