@@ -58,14 +58,14 @@ class Limits:
 
     wall_s: float  # longest life of a call's body; the tool's own timeout may be shorter
     cpu_s: int  # RLIMIT_CPU of each process
-    memory_mb: int  # memory and swap of the whole process tree together, MiB; by cgroups, where the host has them
+    memory_mb: int  # memory and swap of all processes together, MiB
     processes: int  # RLIMIT_NPROC, counted in the worker's own user namespace
     open_files: int  # RLIMIT_NOFILE
     file_mb: int  # RLIMIT_FSIZE: largest file that a process may write, MiB
     tmp_mb: int  # size of /tmp, /var/tmp and /dev/shm together, MiB
     tmp_inodes: int  # names in them
     output_mb: int  # kept of stdout and of stderr, MiB; the rest is read and dropped
-    cpus: float  # processors' worth of time at one time; by cgroups, where the host has them
+    cpus: float  # processors' worth of time that all processes together may use
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +141,10 @@ class Layer:
 class Usage:
     wall_s: float = 0.0
     cpu_s: float = 0.0
-    max_rss_bytes: int = 0
+    max_rss_bytes: int = 0  # largest memory of all processes together at one time
+    read_bytes: int = 0  # from storage
+    written_bytes: int = 0  # to storage
+    source: Literal["", "cgroup", "sampled"] = ""  # where cpu_s and max_rss_bytes come from; empty: not measured
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from stockade_worker import (
+    admission,
     confinement,
     descriptors,
     facts,
@@ -51,7 +52,9 @@ def contain(plan: WorkerPlan, request: dict[str, Any], given: tuple[int, ...]) -
             confinement.restrict(writable, tcp=plan.loopback)
 
         steps: tuple[tuple[str, Callable[[], None]], ...] = (
+            ("admission", lambda: admission.wait(control)),
             ("user", lambda: userns.map_single(1000, 1000, 1000)),
+            ("cgroup_ns", admission.own_view),
             ("proc", mounts.own_proc),
             ("root", lambda: mounts.private_tmp(plan.tmp_kb, plan.tmp_inodes, plan.mounts_below_tmp)),
             ("workspace", attach),

@@ -25,14 +25,13 @@ WORKER_NAMESPACES = (
     | kernel.CLONE_NEWNET
     | kernel.CLONE_NEWIPC
     | kernel.CLONE_NEWUTS
-    | kernel.CLONE_NEWCGROUP
 )
 
 
 def _enter_namespaces(hostname: str) -> None:
     uid, gid = os.getuid(), os.getgid()
     # Not a new pid namespace: this process is pid 1 of one since the mounter cloned it.
-    kernel.unshare(WORKER_NAMESPACES & ~kernel.CLONE_NEWPID)
+    kernel.unshare(WORKER_NAMESPACES & ~kernel.CLONE_NEWPID | kernel.CLONE_NEWCGROUP)
     userns.map_single(INSIDE_UID, uid, gid)
     socket.sethostname(hostname)
 

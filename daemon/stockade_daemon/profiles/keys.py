@@ -47,6 +47,7 @@ LAYERS: Final = (
     "landlock",
     "seccomp",
     "rlimits",
+    "cgroup",
 )
 
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
@@ -200,7 +201,7 @@ MEMORY_MB = Key(
     whole(16, 1_048_576),
     1024,
     "MiB, 16 to 1048576",
-    "Memory and swap of a call's whole process tree together (cgroups).",
+    "Memory and swap of a call's processes together, /tmp included.",
 )
 PROCESSES = Key(
     "limits.processes",
@@ -236,7 +237,7 @@ CPUS = Key(
     number(0.01, 64),
     1.0,
     "0.01 to 64",
-    "Processors' worth of time that a call's process tree gets at one time (cgroups).",
+    "How many processors' worth of time a call's processes together may use.",
 )
 
 READS = Key("approval.reads", _decision, _ALLOW, _DECISIONS, "Calls that only look at files (tools of kind read).")

@@ -13,8 +13,11 @@ _NAMESPACES: Final = {
 }  # fmt: skip
 
 
-def held(facts: Mapping[str, Any], ours: Mapping[str, int], *, own_uid: bool, overlay: bool) -> tuple[Layer, ...]:
-    """The layers of a sealed worker. `ours`: inode numbers of the daemon's own namespaces, which none may equal."""
+def held(
+    facts: Mapping[str, Any], ours: Mapping[str, int], *, own_uid: bool, overlay: bool, cgroup: Layer
+) -> tuple[Layer, ...]:
+    """The layers of a sealed worker. `ours`: inode numbers of the daemon's own namespaces, which none may equal.
+    `cgroup`: what was found when it was put into its control group."""
     namespaces = facts.get("namespaces", {})
     layers = [
         Layer(
@@ -47,6 +50,7 @@ def held(facts: Mapping[str, Any], ours: Mapping[str, int], *, own_uid: bool, ov
     version = facts.get("landlock")
     known = isinstance(version, int) and version > 0
     layers.append(Layer("landlock", known, "" if known else "this kernel has no Landlock, or it is switched off"))
+    layers.append(cgroup)
     if overlay:
         layers.append(Layer("overlay", True))
     return tuple(layers)

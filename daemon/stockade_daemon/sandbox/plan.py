@@ -63,7 +63,8 @@ def plan(profile: Profile, *, workspace: str | None, host_uid: int | None) -> Pl
                 "tmp_kb": limits.tmp_mb * 1024,
                 "tmp_inodes": limits.tmp_inodes,
                 "cpu_s": limits.cpu_s,
-                "processes": limits.processes,
+                # Init is one, and the control group's limit is to be met first: it counts how often that happened.
+                "processes": limits.processes + 2,
                 "open_files": limits.open_files,
                 "file_bytes": limits.file_mb * 1024 * 1024,
             },

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from stockade_daemon.errors import SandboxFailure
 from stockade_daemon.sandbox import layers as layer_rules
+from stockade_daemon.sandbox.cgroups import Cgroups
 from stockade_daemon.sandbox.channel import ChannelClosed
 from stockade_daemon.sandbox.mounter import Mounter
 from stockade_daemon.sandbox.plan import plan
@@ -50,6 +51,7 @@ class Room:
         mounter: Mounter,
         scratch: ScratchRoom,
         uids: UidAllotment,
+        cgroups: Cgroups,
     ) -> None:
         self._key = key
         self._profile = profile
@@ -57,6 +59,7 @@ class Room:
         self._mounter = mounter
         self._scratch = scratch
         self._uids = uids
+        self._cgroups = cgroups
         self._uid: int | None = None
         self._template: Template | None = None
         self._stack = AsyncExitStack()
@@ -170,11 +173,17 @@ class Room:
             if mount is not None:
                 os.close(mount)
         ends.close_inner()
-        worker = Worker(ends, pidfd, scratch=scratch)
+        worker = Worker(ends, pidfd, limits=self._profile.limits, scratch=scratch)
         try:
+            in_group = await worker.join(self._cgroups)
+            await worker.go()
             facts = await worker.ready()
             worker.layers = layer_rules.held(
-                facts, namespaces_of_this_process(), own_uid=self._uid is not None, overlay=scratch is not None
+                facts,
+                namespaces_of_this_process(),
+                own_uid=self._uid is not None,
+                overlay=scratch is not None,
+                cgroup=in_group,
             )
             lacking = layer_rules.missing(worker.layers, self._profile.required_layers)
             if lacking:
