@@ -2,7 +2,7 @@
 
 from stockade_worker import landlock
 
-_TEMPORARY = ("/tmp", "/dev/shm")
+_TEMPORARY = ("/tmp", "/var/tmp", "/dev/shm")
 _FILES = ("/dev/null", "/dev/zero", "/dev/full", "/proc")
 # Its mode lets everybody write it, a read-only mount does not keep a device from it, and the rules do not allow it: a
 # file to try the rules on.
