@@ -24,7 +24,7 @@ from typing import Any, Final
 
 from stockade_client import CallResult, Daemon, StockadeError
 from stockade_client.session import Session
-from stockade_client.visible import visible
+from stockade_client.visible import one_line
 from tests.conformance.calling import PYTHON
 from tests.conformance.daemon import PROFILE, daemon
 from tests.conformance.function_door import Loop, client
@@ -34,6 +34,7 @@ from tests.conformance.probes import Probe
 
 _FRAME: Final = b"stockade-call "  # marks what `frame` makes: a request of the public protocol, as JSON
 _ANSWER_S: Final = 5.0
+_WIDTH: Final = 4096  # characters of a name as a person is shown it: all of them
 
 
 class Broker:
@@ -67,7 +68,7 @@ class Broker:
         result = self._loop.run(self._sessions[self.tokens[0]].call("shell", argv=[PYTHON, "-c", code]))
         effects = result.field("effects")
         if isinstance(effects, list) and effects:
-            self._listing = [visible(str(each["path"])) for each in effects if isinstance(each, dict)]
+            self._listing = [one_line(str(each["path"]), _WIDTH) for each in effects if isinstance(each, dict)]
             subprocess.run([PYTHON, "-c", code], cwd=self._workspace, check=False)
         return _as_answer(result)
 

@@ -33,7 +33,7 @@ def daemon(plant: Plant, profile: str, *, module: str = "stockade_daemon") -> It
 
     Raises RuntimeError with its log where it does not start.
     """
-    place = plant.base / f"daemon-{module.rsplit('.', 1)[-1]}-{profile}"
+    place = plant.base / "daemon"
     place.mkdir(mode=0o700)
     own = place / "profiles"
     own.mkdir()

@@ -26,6 +26,7 @@ _SHELL_SIGSYS: Final = 128 + signal.SIGSYS
 _GIVEN_UP: Final = 124  # from here on an exit status of `stockade exec` says that the daemon ended the program
 _EOF_MOST_S: Final = 3.0
 _ONLY_ROOT: Final = {"priv-setuid-binary", "priv-supplementary-groups"}  # only root can plant what they look for
+_WANT_WORKSPACE: Final = {"works-workspace", "works-sqlite"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +35,13 @@ class Verdict:
     why: str
 
 
-def skipped(probe: Probe, plant: Plant) -> str:
+def skipped(probe: Probe, plant: Plant, door: str) -> str:
     """Why a probe cannot ask anything here; empty when it can."""
+    if door.startswith("function"):
+        if probe.host_check.startswith("hostuid"):
+            return "a body's process is found by its script's name, and a function has none"
+        if probe.id in _WANT_WORKSPACE:
+            return "a function has no workspace to write to: it asks the gate"
     if probe.id in _ONLY_ROOT and os.getuid() != 0:
         return "the runner is not root"
     if probe.id == "net-loopback-tcp6" and plant.words["TCP6"] == "0":
@@ -45,7 +51,7 @@ def skipped(probe: Probe, plant: Plant) -> str:
 
 def judged(probe: Probe, plant: Plant, door: Door) -> Verdict:
     """Calls a probe, once or twice, and judges it."""
-    reason = skipped(probe, plant)
+    reason = skipped(probe, plant, door.name)
     if reason:
         return Verdict("SKIP", reason)
     before = fingerprint_of(plant) if probe.host_check == "workspace" else {}

@@ -55,20 +55,22 @@ def main(arguments: list[str]) -> int:
     exceptions = gate.listed()
     corpus = probes.load(options.probes or probes.CORPUS)
     for profile in options.profile:
+        # Planted anew for each way in: without a sandbox, a probe changes what it finds.
         with planted(options.base) as plant:
             control = _control(plant, corpus, profile, options)
-            runs.append(control)
-            held = words(control.results)
-            fault = gate.control_fault(held)
-            if fault:
-                faults.append(f"{profile}/bare/{identity}: {fault}")
-            for door in ["prefix"] if options.prefix else options.door:
+        runs.append(control)
+        held = words(control.results)
+        fault = gate.control_fault(held)
+        if fault:
+            faults.append(f"{profile}/bare/{identity}: {fault}")
+        for door in ["prefix"] if options.prefix else options.door:
+            with planted(options.base) as plant:
                 done = _through(door, plant, corpus, profile, options, held)
-                runs.append(done)
-                if door != "prefix":
-                    faults += gate.faults(
-                        done.results, profile=profile, door=door, identity=identity, exceptions=exceptions
-                    )
+            runs.append(done)
+            if door != "prefix":
+                faults += gate.faults(
+                    done.results, profile=profile, door=door, identity=identity, exceptions=exceptions
+                )
     if options.json:
         options.json.write_text(json.dumps({"runs": [_as_json(each) for each in runs]}, indent=1) + "\n")
     status = 0
