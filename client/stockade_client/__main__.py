@@ -1,6 +1,7 @@
-"""The command line, `stockade`. A command's module is imported when the command is run, not before: `stockade
---help`
-needs neither grpc nor rich."""
+"""The command line, `stockade`.
+
+A command's module is imported when the command is run, not before: `stockade --help` needs neither grpc nor rich.
+"""
 
 import os
 from importlib import import_module

@@ -43,9 +43,18 @@ def default_socket(environment: Mapping[str, str], uid: int) -> str:
     if uid == 0:
         return "/run/stockade/daemon.sock"
     runtime = environment.get("XDG_RUNTIME_DIR", "")
-    if runtime.startswith("/"):
+    # The same test as the daemon's: a variable that names no directory of ours is no place to meet.
+    if runtime.startswith("/") and _belongs_to(runtime, uid):
         return f"{runtime}/stockade/daemon.sock"
     return f"/tmp/stockade-{uid}/daemon.sock"  # noqa: S108 - ours() refuses a directory somebody else made
+
+
+def _belongs_to(directory: str, uid: int) -> bool:
+    try:
+        found = os.stat(directory)
+    except OSError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == uid
 
 
 def running_daemon(environment: Mapping[str, str] | None = None) -> str | None:

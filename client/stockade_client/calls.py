@@ -92,7 +92,7 @@ class Call:
         return self.settled
 
     async def cancel(self) -> None:
-        """Asks for the call's end and returns at once; `result` then says how it ended. Safe to repeat."""
+        """Asks for the call's end and waits until it has one; `result` then says which. Safe to repeat."""
         request = calls_pb2.CancelCallRequest(session_id=self._session_id, call_id=self.call_id)
         await self._take(await self._link.ask(self._link.calls.Cancel, request, f"cancel {self.tool}"))
 

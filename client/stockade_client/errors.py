@@ -12,9 +12,10 @@ StockadeError
     ├── NotFound               no such session, call, profile or directory
     ├── AlreadyExists          the id stands for something else
     ├── NotPermitted           not this caller's to use
-    ├── NotPossible            not in this state: a closed session, a draining daemon, a layer the host cannot
-    give │   ├── AskAlreadyDecided      somebody answered before │   └── AskChanged             what was shown
-    is no longer what would be done └── TooLarge               more bytes than a request may have
+    ├── NotPossible            not in this state: a closed session, a draining daemon
+    │   ├── AskAlreadyDecided      somebody answered before
+    │   └── AskChanged             what was shown is no longer what would be done
+    └── TooLarge               more bytes than a request may have
 
 A call that was refused, failed or killed is not an error of the client: it is a CallResult whose `ok` is
 false.
@@ -94,7 +95,7 @@ class NotPermitted(RequestRefused, PermissionError):
 
 
 class NotPossible(RequestRefused):
-    """Not in this state: a closed session, a draining daemon, a layer that the host cannot give."""
+    """Not in this state: a closed session, a draining daemon."""
 
     status = "FAILED_PRECONDITION"
 

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import os
+import resource
 import shutil
 import signal
 import stat
@@ -56,6 +57,7 @@ async def serve(start: Start) -> None:
         own=_own(config),
     )
     grace_s = _PRIVATE_GRACE_S if is_private else _GRACE_S
+    _raise_descriptor_limit()
     with _removing(start.private), socket_of_our_own(config.socket):
         outputs = _state_directory(config.state)
         async with Ledger.open(str(config.state / "ledger.sqlite3")) as ledger, Pool.start(config.state) as pool:
@@ -95,6 +97,12 @@ def services_of(ledger: Ledger, pool: Pool, outputs: Path) -> Services:
         execute=execute,
         post_execute=post_execute,
     )
+
+
+def _raise_descriptor_limit() -> None:
+    """A worker takes five descriptors, a session one; the usual soft limit is 1024 (getrlimit(2))."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def _own(config: Config) -> tuple[Path, ...]:

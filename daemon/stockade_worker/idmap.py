@@ -1,7 +1,7 @@
 """Id-mapped mounts: the workspace's owner looks like the worker, on one mount, without a chown (mount_setattr(2))."""
 
 import os
-import signal
+from typing import NoReturn
 
 from stockade_worker import kernel
 
@@ -36,19 +36,16 @@ def _extents(owner: int, worker: int) -> str:
 
 
 def _namespace(uids: str, gids: str) -> int:
-    """A user namespace with these uid and gid maps, as a descriptor. A child makes it and waits to be ended."""
-    reader, writer = os.pipe2(os.O_CLOEXEC)
+    """A user namespace with these uid and gid maps, as a descriptor. A child makes it and waits until it is let go."""
+    made, making = os.pipe2(os.O_CLOEXEC)
+    waiting, held = os.pipe2(os.O_CLOEXEC)
     child = os.fork()
     if child == 0:
-        try:
-            kernel.unshare(kernel.CLONE_NEWUSER)
-            os.write(writer, b"1")
-            signal.pause()
-        finally:
-            os._exit(1)
-    os.close(writer)
+        _hold(making, waiting)
+    os.close(making)
+    os.close(waiting)
     try:
-        if os.read(reader, 1) != b"1":
+        if os.read(made, 1) != b"1":
             raise OSError(0, "cannot make a user namespace for an id map")
         for name, extents in (("uid_map", uids), ("gid_map", gids)):
             descriptor = os.open(f"/proc/{child}/{name}", os.O_WRONLY | os.O_CLOEXEC)
@@ -58,6 +55,23 @@ def _namespace(uids: str, gids: str) -> int:
                 os.close(descriptor)
         return os.open(f"/proc/{child}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
     finally:
-        os.close(reader)
-        os.kill(child, signal.SIGKILL)
+        os.close(made)
+        os.close(held)
         os.waitpid(child, 0)
+
+
+def _hold(making: int, waiting: int) -> NoReturn:
+    """The child: ends when its parent lets go of the pipe, or dies, which lets go of it too.
+
+    It keeps nothing else of its parent's open, so it cannot hold back the end of a stream that somebody waits for.
+    """
+    try:
+        os.dup2(making, 3)
+        os.dup2(waiting, 4)
+        kernel.close_range(5, 2**31 - 1)
+        kernel.unshare(kernel.CLONE_NEWUSER)
+        os.write(3, b"1")
+        os.close(3)
+        os.read(4, 1)
+    finally:
+        os._exit(0)

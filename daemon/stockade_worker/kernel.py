@@ -10,6 +10,9 @@ import struct
 from typing import Final
 
 _MACHINE: Final = os.uname().machine
+_COLUMN: Final = {"x86_64": 0, "aarch64": 1}
+if _MACHINE not in _COLUMN:
+    raise ImportError(f"Stockade runs on x86-64 and arm64; the system calls of {_MACHINE} have other numbers")
 _TABLE: Final[dict[str, tuple[int, int]]] = {
     # name: (x86-64, arm64)
     "capset": (126, 91),
@@ -24,7 +27,7 @@ _TABLE: Final[dict[str, tuple[int, int]]] = {
     "pivot_root": (155, 41),
     "unshare": (272, 97),
 }
-NUMBERS: Final[dict[str, int]] = {name: numbers[1 if _MACHINE == "aarch64" else 0] for name, numbers in _TABLE.items()}
+NUMBERS: Final[dict[str, int]] = {name: numbers[_COLUMN[_MACHINE]] for name, numbers in _TABLE.items()}
 
 # clone(2), unshare(2)
 CLONE_NEWNS = 0x00020000
@@ -37,7 +40,6 @@ CLONE_NEWNET = 0x40000000
 SIGCHLD = 17
 
 # mount(2)
-MS_RDONLY = 1
 MS_NOSUID = 2
 MS_NODEV = 4
 MS_NOEXEC = 8

@@ -28,10 +28,15 @@ def test_both_spellings_of_an_absolute_path_are_the_same() -> None:
     assert socket_path("unix:/a/b") == socket_path("unix:///a/b") == "/a/b"
 
 
-def test_each_uid_has_its_own_default_socket() -> None:
+def test_each_uid_has_its_own_default_socket(tmp_path: Path) -> None:
     assert default_socket({"XDG_RUNTIME_DIR": "/run/user/0"}, 0) == "/run/stockade/daemon.sock"
-    assert default_socket({"XDG_RUNTIME_DIR": "/run/user/7"}, 7) == "/run/user/7/stockade/daemon.sock"
-    assert default_socket({"XDG_RUNTIME_DIR": "relative"}, 7) == "/tmp/stockade-7/daemon.sock"
+    uid = os.geteuid() or 7
+    os.chown(tmp_path, uid, -1)
+    assert default_socket({"XDG_RUNTIME_DIR": str(tmp_path)}, uid) == f"{tmp_path}/stockade/daemon.sock"
+    # A directory that is not there, or somebody else's, is no place to meet.
+    assert default_socket({"XDG_RUNTIME_DIR": "/run/nowhere"}, uid) == f"/tmp/stockade-{uid}/daemon.sock"
+    assert default_socket({"XDG_RUNTIME_DIR": str(tmp_path)}, uid + 1) == f"/tmp/stockade-{uid + 1}/daemon.sock"
+    assert default_socket({}, uid) == f"/tmp/stockade-{uid}/daemon.sock"
 
 
 def test_only_a_closed_directory_of_our_own_is_trusted(tmp_path: Path) -> None:

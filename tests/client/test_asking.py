@@ -73,11 +73,15 @@ async def test_without_an_approver_the_answer_is_unavailable(daemon: Daemon, wor
 
 
 async def test_the_policy_never_rejects_without_asking(daemon: Daemon, workspace: Path) -> None:
+    asked: list[Ask] = []
+
     async def approve(ask: Ask) -> bool:
-        raise AssertionError("nobody should be asked")
+        asked.append(ask)
+        return True
 
     async with daemon.session(workspace, "dev", approve=approve, approval_policy="never") as session:
         assert code(await edited(session)) == "APPROVAL_REJECTED"
+    assert asked == []
 
 
 async def test_the_first_answer_wins(daemon: Daemon, workspace: Path) -> None:

@@ -158,7 +158,8 @@ def test_a_session_without_a_profile_to_open_it_says_so(stockade: Stockade) -> N
 def test_a_session_needs_a_running_daemon(stockade: Stockade, environment: dict[str, str], scratch: Path) -> None:
     if os.geteuid() == 0:
         pytest.skip("root's default socket is one for the whole host")
-    alone = {**environment, "XDG_RUNTIME_DIR": str(scratch / "nothing-here")}
+    (scratch / "runtime").mkdir(mode=0o700, exist_ok=True)
+    alone = {**environment, "XDG_RUNTIME_DIR": str(scratch / "runtime")}
     del alone["STOCKADE_ADDRESS"]
     done = stockade("call", "read", "{}", "--session", "x", "--profile", "dev", env=alone)
     assert done.returncode == 3

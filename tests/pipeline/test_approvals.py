@@ -85,15 +85,24 @@ async def test_when_the_last_approver_leaves_a_question_without_a_wait_ends(sess
     assert code(await call.result()) == "APPROVAL_UNAVAILABLE"
 
 
-async def test_the_policy_never_rejects_without_asking(daemon: Daemon, workspace: Path, asking: Session) -> None:
+async def test_the_policy_never_rejects_and_shows_the_question_to_nobody(
+    daemon: Daemon, workspace: Path, asking: Session
+) -> None:
     profile = workspace.parent / f"{workspace.name}.toml"
     async with (
-        daemon.approvals() as _,
+        daemon.approvals() as asks,
         daemon.session(workspace=workspace, profile=profile, approval_policy="never") as session,
     ):
         call = await session.start("shell", command="echo no")
         assert code(await call.result()) == "APPROVAL_REJECTED"
         assert (await types(session, call.call_id))[2:4] == ["approval/asked", "approval/decided"]
+        # The first ask that this approver sees is the next session's.
+        later = await asking.start("shell", command="echo later")
+        async for ask in asks:
+            assert ask.session_id == asking.session_id
+            await ask.decide(False)
+            break
+        await later.result()
 
 
 async def test_an_ask_expires(daemon: Daemon, workspace: Path) -> None:

@@ -1,7 +1,9 @@
 """Bodies that lie, in real workers: their call fails, nothing else does, and nothing is changed."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 from pathlib import Path
 
 import pytest
@@ -34,6 +36,8 @@ LIES = {
     "a value with nan": "INVALID_TOOL_OUTPUT",
     "a text longer than the frame": "INVALID_TOOL_OUTPUT",
     "silence": "TOOL_FAILED",
+    "a handle that is a list": "INVALID_TOOL_OUTPUT",
+    "a path with half a character": "INVALID_TOOL_OUTPUT",
     "half a frame": "ABORTED",
     "the control descriptor": "TOOL_FAILED",
 }
@@ -67,9 +71,21 @@ async def engine(tmp_path: Path, workspace: Path, monkeypatch: pytest.MonkeyPatc
         sessions.close()
 
 
-async def called(engine: Engine, lie: str, seconds: float = 20) -> dict[str, Json]:
+HANG_S = 20.0
+
+
+def ledger_of(engine: Engine) -> Ledger:
+    return engine._services.ledger
+
+
+async def called(engine: Engine, lie: str, seconds: float = HANG_S) -> dict[str, Json]:
     """The result of one call of the hostile `read`; a call that hangs is cancelled after a while."""
-    await engine.begin("s", "c", "read", f'{{"path": "{lie}"}}'.encode())
+    await engine.begin("s", "c", "read", json.dumps({"path": lie}).encode())
+    if seconds < HANG_S:
+        async with aclosing(ledger_of(engine).follow("s")) as events:
+            async for event in events:
+                if event.type == "call/dispatched":
+                    break
     record, _ = await engine.wait("s", "c", seconds)
     if record.result is None:
         await engine.cancel("s", "c")
@@ -80,7 +96,7 @@ async def called(engine: Engine, lie: str, seconds: float = 20) -> dict[str, Jso
 
 @pytest.mark.parametrize(("lie", "code"), LIES.items(), ids=LIES.keys())
 async def test_a_lie_fails_its_call_and_changes_nothing(engine: Engine, workspace: Path, lie: str, code: str) -> None:
-    result = await called(engine, lie, seconds=1 if code == "ABORTED" else 20)
+    result = await called(engine, lie, seconds=0.5 if code == "ABORTED" else HANG_S)
     assert not result["ok"]
     error = result["error"]
     assert isinstance(error, dict)

@@ -1,8 +1,8 @@
 """`stockade exec`: a recorded `shell` call that behaves like the program itself.
 
-Its stdout and stderr are the program's bytes as they come, its exit status the program's own. Beyond that, as
-with timeout(1) and env(1): 124 timed out, 125 the sandbox or the daemon failed, 126 refused, 127 not found,
-128 + n killed by signal n.
+Its stdout and stderr are the program's bytes as they come, its exit status the program's own. Beyond that, as with
+timeout(1) and env(1): 124 timed out, 125 the sandbox or the daemon failed or output was cut, 126 refused, 127 not
+found, 128 + n killed by signal n.
 """
 
 import asyncio
@@ -40,8 +40,8 @@ def command(profile: str, workspace: str, timeout: float | None, yes: bool, argv
 
     The program sees the workspace as a private copy: what it changes there is gone afterwards.
 
-    Exit status: the program's own; 124 timed out, 125 sandbox or daemon failed, 126 refused, 127 not found,
-    128+n killed by signal n.
+    Exit status: the program's own; 124 timed out, 125 sandbox or daemon failed or output was cut, 126 refused,
+    127 not found, 128+n killed by signal n.
     """
 
     async def body() -> int:
@@ -53,28 +53,50 @@ def command(profile: str, workspace: str, timeout: float | None, yes: bool, argv
             if timeout is not None:
                 arguments["timeout_s"] = timeout
             call = await session.start_json("shell", arguments_text(arguments))
-            return status_of(await _passed_through(call))
+            result, passed = await _passed_through(call)
+            return _all_of_it(result, passed) or status_of(result)
 
     run(body, infrastructure=BROKEN)
 
 
-async def _passed_through(call: "client.Call") -> "client.CallResult":
-    """The result, once all output has been passed on. Ended early, the call is taken back first."""
+async def _passed_through(call: "client.Call") -> tuple["client.CallResult", dict[str, int]]:
+    """The result, once all output has been passed on, and how many bytes of each stream that was.
+
+    Ended early, the call is taken back first.
+    """
     try:
         async with asyncio.TaskGroup() as group:
-            group.create_task(_copy(call.output(part="stdout"), 1))
-            group.create_task(_copy(call.output(part="stderr"), 2))
-        return await call.result()
+            copying = {
+                "stdout": group.create_task(_copy(call.output(part="stdout"), 1)),
+                "stderr": group.create_task(_copy(call.output(part="stderr"), 2)),
+            }
+        return await call.result(), {part: task.result() for part, task in copying.items()}
     except BaseException:
         await call.withdraw()
         raise
 
 
-async def _copy(output: "client.Stream[bytes]", descriptor: int) -> None:
-    """Raw bytes, in a thread: a reader that is slow to take them must not stop the other stream."""
+async def _copy(output: "client.Stream[bytes]", descriptor: int) -> int:
+    """Raw bytes, in a thread: a reader that is slow to take them must not stop the other stream. Their number."""
+    passed = 0
     async with output:
         async for data in output:
             await asyncio.to_thread(_write_all, descriptor, data)
+            passed += len(data)
+    return passed
+
+
+def _all_of_it(result: "client.CallResult", passed: dict[str, int]) -> int:
+    """0, or BROKEN where the program printed more than was kept: half an output must not look like all of it."""
+    lost = False
+    for part, count in passed.items():
+        total = result.field(f"{part}_bytes")
+        if isinstance(total, int) and total > count:
+            complain(
+                f"{part} is cut: {count} of {total} bytes were kept; the profile's [limits] output_mb says how many"
+            )
+            lost = True
+    return BROKEN if lost else 0
 
 
 def _write_all(descriptor: int, data: bytes) -> None:

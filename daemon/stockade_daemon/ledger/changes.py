@@ -91,7 +91,9 @@ def close_session(entry: Entry) -> Callable[[Transaction], None]:
     return change
 
 
-def start_call(entry: Entry, tool: str, digest: str) -> Callable[[Transaction], tuple[CallRecord, bool]]:
+def start_call(
+    entry: Entry, tool: str, digest: str, outputs: Mapping[str, bytes]
+) -> Callable[[Transaction], tuple[CallRecord, bool]]:
     """Adds the call with its tool/call event; or finds the one that has this id, also in a closed session."""
 
     def change(transaction: Transaction) -> tuple[CallRecord, bool]:
@@ -104,6 +106,7 @@ def start_call(entry: Entry, tool: str, digest: str) -> Callable[[Transaction], 
             "INSERT INTO calls (session_no, call_id, tool, digest, state) VALUES (?, ?, ?, ?, 'pending')",
             (tail.session_no, entry.call_id, tool, digest),
         )
+        _keep(transaction, tail, entry, outputs)
         return CallRecord(entry.session_id, entry.call_id, tool, digest, "pending", None), True
 
     return change
@@ -125,13 +128,17 @@ def settle(entry: Entry, outputs: Mapping[str, bytes]) -> Callable[[Transaction]
     def change(transaction: Transaction) -> int:
         tail = transaction.open_tail(entry.session_id)
         _move(transaction, tail, entry, "settled")
-        transaction.connection.executemany(
-            "INSERT INTO outputs (session_no, call_id, part, data) VALUES (?, ?, ?, ?)",
-            [(tail.session_no, entry.call_id, part, data) for part, data in outputs.items()],
-        )
+        _keep(transaction, tail, entry, outputs)
         return entry.record(transaction)
 
     return change
+
+
+def _keep(transaction: Transaction, tail: Tail, entry: Entry, outputs: Mapping[str, bytes]) -> None:
+    transaction.connection.executemany(
+        "INSERT INTO outputs (session_no, call_id, part, data) VALUES (?, ?, ?, ?)",
+        [(tail.session_no, entry.call_id, part, data) for part, data in outputs.items()],
+    )
 
 
 def _move(transaction: Transaction, tail: Tail, entry: Entry, state: str) -> None:

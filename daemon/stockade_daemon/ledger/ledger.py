@@ -112,6 +112,25 @@ class Ledger:
         """
         return await self._readers.do(lambda connection: queries.events(connection, session_id, after, limit, call_id))
 
+    async def page(self, session_id: str, *, after: int = 0, call_id: str | None = None) -> queries.Page:
+        """Events with numbers greater than `after`, as many as fit a page, bounded by number and by size.
+
+        Raises RequestError NOT_FOUND where there is no such session.
+        """
+        found = await self._readers.do(
+            partial(
+                queries.page,
+                session_id=session_id,
+                after=after,
+                call_id=call_id,
+                max_events=_PAGE_EVENTS,
+                max_characters=_PAGE_CHARACTERS,
+            )
+        )
+        if found is None:
+            raise RequestError("NOT_FOUND", f"There is no session {session_id!r}; open it first.")
+        return found
+
     async def follow(
         self, session_id: str, *, after: int = 0, call_id: str | None = None
     ) -> AsyncGenerator[Event, None]:
@@ -125,18 +144,7 @@ class Ledger:
         with self._followers.waiting(session_id) as bell:
             while not self._followers.closed:
                 bell.clear()
-                page = await self._readers.do(
-                    partial(
-                        queries.page,
-                        session_id=session_id,
-                        after=after,
-                        call_id=call_id,
-                        max_events=_PAGE_EVENTS,
-                        max_characters=_PAGE_CHARACTERS,
-                    )
-                )
-                if page is None:
-                    raise RequestError("NOT_FOUND", f"There is no session {session_id!r}; open it first.")
+                page = await self.page(session_id, after=after, call_id=call_id)
                 for event in page.events:
                     yield event
                     after = event.seq
@@ -183,15 +191,21 @@ class Ledger:
     # Calls.
 
     async def start_call(
-        self, session_id: str, call_id: str, tool: str, digest: str, body: Mapping[str, Json]
+        self,
+        session_id: str,
+        call_id: str,
+        tool: str,
+        digest: str,
+        body: Mapping[str, Json],
+        outputs: Mapping[str, bytes] = MappingProxyType({}),
     ) -> tuple[CallRecord, bool]:
-        """Adds the call and its tool/call event in one transaction: the record, and True.
+        """Adds the call, its tool/call event and what is kept beside it in one transaction: the record, and True.
 
         Where the session has a call of this id: that record, and False; the caller compares digests.
         Raises RequestError: NOT_FOUND, FAILED_PRECONDITION (the session is closed and has no such call).
         """
         entry = _entry(session_id, changes.TOOL_CALL, call_id, body)
-        return await self._writer.do(changes.start_call(entry, tool, digest))
+        return await self._writer.do(changes.start_call(entry, tool, digest, outputs))
 
     async def call(self, session_id: str, call_id: str) -> CallRecord | None:
         return await self._readers.do(lambda connection: queries.call(connection, session_id, call_id))

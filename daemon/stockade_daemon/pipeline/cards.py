@@ -1,6 +1,6 @@
 """Cards: what a person is shown of a call. JSON objects, pure functions of frozen values."""
 
-from collections.abc import Mapping
+import re
 
 from stockade_daemon.gate.intents import Planned
 from stockade_daemon.policy.subjects import Judged
@@ -12,14 +12,16 @@ _CUT = "The difference is too long, or no text, to be shown whole; the digests b
 
 def title(judged: Judged) -> str:
     """The manifest's template with the arguments' texts; one line."""
-    text = judged.manifest.card_title
-    properties = judged.manifest.input_schema.get("properties")
-    for name in properties if isinstance(properties, Mapping) else ():
-        value = judged.call.arguments.get(name)
-        shown = " ".join(map(str, value)) if isinstance(value, tuple | list) else "" if value is None else str(value)
-        text = text.replace(f"{{{name}}}", shown)
+    # In one pass, so that braces in an argument are only text.
+    text = re.sub(r"\{(\w+)\}", lambda found: _shown(judged.call.arguments.get(found[1])), judged.manifest.card_title)
     text = " ".join(text.split())
     return text if len(text) <= _LONGEST_TITLE else f"{text[: _LONGEST_TITLE - 1]}…"
+
+
+def _shown(value: Json) -> str:
+    if isinstance(value, tuple | list):
+        return " ".join(map(str, value))
+    return "" if value is None else str(value)
 
 
 def for_arguments(judged: Judged, reason: str) -> dict[str, Json]:

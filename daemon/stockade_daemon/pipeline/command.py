@@ -98,8 +98,8 @@ async def _could_not_start(worker: Worker) -> Refusal | None:
     except BrokenFrame as error:
         return ToolFailure("INVALID_TOOL_OUTPUT", f"the worker sent something that is no frame: {error}")
     code, message = frame.header.get("code"), frame.header.get("message")
-    if frame.type == "error" and code in _CANNOT_START and isinstance(message, str):
-        return ToolFailure(str(code), message[:4000])
+    if frame.type == "error" and isinstance(code, str) and code in _CANNOT_START and isinstance(message, str):
+        return ToolFailure(code, message[:4000])
     return ToolFailure("INVALID_TOOL_OUTPUT", "the worker sent a frame where a command has none to send")
 
 

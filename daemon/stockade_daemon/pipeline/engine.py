@@ -31,6 +31,7 @@ _log = logging.getLogger(__name__)
 _NO_ARGUMENTS: Mapping[str, Json] = MappingProxyType({})
 _PARTS = ("stdout", "stderr")
 MAX_ARGUMENTS = 2 * 1024 * 1024  # bytes: half a message
+_INLINE_ARGUMENTS = 256 * 1024  # bytes of arguments in a tool/call event; escaped again, they may be six times as many
 
 
 class Engine:
@@ -41,10 +42,12 @@ class Engine:
     ) -> None:
         self._services = services
         self.sessions = sessions
+        sessions.busy = self._busy
         self._tasks = tasks
         self._observers = observers
         self._under_way: dict[tuple[str, str], CallUnderWay] = {}
         self._starting: dict[tuple[str, str], asyncio.Task[Exception | None]] = {}
+        self._closing: set[str] = set()
         self._draining = False
 
     @classmethod
@@ -73,22 +76,25 @@ class Engine:
                 "RESOURCE_EXHAUSTED", f"arguments of {len(text)} bytes are more than the {MAX_ARGUMENTS} allowed"
             )
         key = (session_id, call_id)
-        starting = self._starting.get(key)
-        if starting is None:
-            starting = self._tasks.create_task(self._begin(session_id, call_id, tool, text))
-            self._starting[key] = starting
-            starting.add_done_callback(lambda _: self._starting.pop(key, None))
-        else:
-            await asyncio.shield(starting)
-            starting = self._tasks.create_task(self._begin(session_id, call_id, tool, text))
+        before = self._starting.get(key)
+        starting = self._tasks.create_task(self._begin(session_id, call_id, tool, text, before))
+        self._starting[key] = starting
+        starting.add_done_callback(lambda task: self._starting.pop(key) if self._starting.get(key) is task else None)
         # Shielded: a request that is dropped here must not leave a call that is recorded and never run.
         failure = await asyncio.shield(starting)
         if failure is not None:
             raise failure
 
-    async def _begin(self, session_id: str, call_id: str, tool: str, text: bytes) -> Exception | None:
-        """Takes the call, or says why not. Returned, not raised: in a task group that would end every other call."""
+    async def _begin(
+        self, session_id: str, call_id: str, tool: str, text: bytes, before: asyncio.Task[Exception | None] | None
+    ) -> Exception | None:
+        """Takes the call, or says why not. Returned, not raised: in a task group that would end every other call.
+
+        `before`: an earlier start of the same call, whose record is waited for.
+        """
         try:
+            if before is not None:
+                await asyncio.wait([before])
             under_way = self._under_way.get((session_id, call_id))
             if under_way is not None:
                 if under_way.call.digest != digest(tool, text):
@@ -103,6 +109,8 @@ class Engine:
                     "FAILED_PRECONDITION", "the daemon is stopping and takes no new calls; try again soon"
                 )
             live = await self.sessions.live(session_id)
+            if session_id in self._closing:
+                raise RequestError("FAILED_PRECONDITION", f"session {session_id} is closing; open another one")
             await self._record_and_start(live, call_id, tool, text)
         except Exception as error:
             return error
@@ -124,13 +132,15 @@ class Engine:
         body: dict[str, Json] = {
             "tool": call.tool,
             **_text(text),
+            "arguments_size": len(text),
             "digest": call.digest,
             "profile_digest": session.profile.digest,
         }
         if judged is not None and refusal is None:
             body["card"] = {"title": cards.title(judged)}
+        beside = {"arguments": text} if len(text) > _INLINE_ARGUMENTS else {}
         record, is_new = await self._services.ledger.start_call(
-            session.session_id, call_id, call.tool, call.digest, body
+            session.session_id, call_id, call.tool, call.digest, body, beside
         )
         if not is_new:
             _check_same(record, call.digest)
@@ -188,6 +198,12 @@ class Engine:
         record = await self._services.ledger.call(session_id, call_id)
         if record is None:
             raise RequestError("NOT_FOUND", f"session {session_id[:128]} has no call {call_id[:128]!r}; start it first")
+        key = (session_id, call_id)
+        if record.state != "settled" and key not in self._under_way and key not in self._starting:
+            why = self._services.ledger.failure or "its result could not be recorded"
+            raise InfrastructureFailure(
+                "FS_IO_ERROR", f"the outcome of call {call_id} is known only after a restart of the daemon: {why}"
+            )
         return record, self._services.approvals.waiting_for(session_id, call_id)
 
     async def cancel(self, session_id: str, call_id: str) -> None:
@@ -198,10 +214,14 @@ class Engine:
         """Stops the session's calls, waits for their results, records its end. Safe to repeat."""
         record = await self.sessions.record(session_id)
         if record.state == "open":
-            keys = {key for key in (*self._starting, *self._under_way) if key[0] == session_id}
-            await asyncio.gather(*(self._stop(key, "closing") for key in keys))
-            await self._services.ledger.close_session(session_id)
-            await self.sessions.end(session_id)
+            self._closing.add(session_id)  # from here on no call of it is recorded
+            try:
+                keys = {key for key in (*self._starting, *self._under_way) if key[0] == session_id}
+                await asyncio.gather(*(self._stop(key, "closing") for key in keys))
+                await self._services.ledger.close_session(session_id)
+                await self.sessions.end(session_id)
+            finally:
+                self._closing.discard(session_id)
         return await self.sessions.record(session_id)
 
     def running_output(self, session_id: str, call_id: str, part: str) -> Output | None:
@@ -220,10 +240,14 @@ class Engine:
         cap = live.session.profile.limits.output_mb * 1024 * 1024
         return Output(self.output_file(live.session.session_id, call_id, part), cap=cap)
 
+    def _busy(self) -> set[str]:
+        """Sessions with calls; what they hold must not be let go of."""
+        return {session_id for session_id, _ in (*self._starting, *self._under_way)}
+
     async def _stop(self, key: tuple[str, str], cause: Cause) -> None:
         starting = self._starting.get(key)
         if starting is not None:
-            await asyncio.shield(starting)  # being recorded: a stop that came too early would be lost
+            await asyncio.wait([starting])  # being recorded: a stop that came too early would be lost
         under_way = self._under_way.get(key)
         if under_way is not None:
             under_way.stop.request(cause)
@@ -233,6 +257,10 @@ class Engine:
         """Takes no new calls, lets those under way finish for `grace_s` seconds, stops the rest. Safe to repeat."""
         self._draining = True
         await asyncio.gather(*self._starting.values())
+        for (session_id, call_id), call in self._under_way.items():
+            # Nobody may come to answer in the time that is left, and nothing is lost by asking again later.
+            if self._services.approvals.waiting_for(session_id, call_id):
+                call.stop.request("draining")
         waiting = [call.settled.wait() for call in self._under_way.values()]
         if waiting:
             _log.info("stopping: %d calls under way have %g s to finish", len(waiting), grace_s)
@@ -265,7 +293,12 @@ def _settled_by_proof(record: SessionRecord, unsettled: Unsettled) -> dict[str, 
 
 
 def _text(text: bytes) -> dict[str, Json]:
-    """The arguments as they came: as text where they are UTF-8, else in base 64."""
+    """The arguments as they came: as text where they are UTF-8, else in base 64.
+
+    Long ones are kept beside the event, as the output part "arguments": an event has to fit a message.
+    """
+    if len(text) > _INLINE_ARGUMENTS:
+        return {}
     try:
         return {"arguments": text.decode("utf-8")}
     except UnicodeDecodeError:

@@ -6,8 +6,6 @@ from stockade_daemon.policy.subjects import Judged
 from stockade_daemon.policy.waterfall import Next
 from stockade_daemon.values import Outcome
 
-_LONGEST_S = 600  # whatever a call asks for
-
 
 async def execute(services: Services, judged: Judged, under_way: CallUnderWay) -> Outcome:
     """The outcome of the body, or of what a listener put in its place."""
@@ -21,5 +19,5 @@ async def within_deadline(subject: Dispatch, following: Next[Outcome]) -> Outcom
     asked = subject.judged.call.arguments.get("timeout_s")
     wanted = asked if isinstance(asked, int | float) else subject.manifest.timeout_s
     # Compared before it becomes a float: an integer may be too large for one.
-    subject.under_way.clock.limit(float(min(wanted, _LONGEST_S, subject.judged.session.profile.limits.wall_s)))
+    subject.under_way.clock.limit(float(min(wanted, subject.judged.session.profile.limits.wall_s)))
     return await following()

@@ -153,6 +153,10 @@ class _Conversation:
         if not isinstance(path, str) or not isinstance(for_edit, bool):
             raise _broken("a malformed open")
         try:
+            json_text.check(path)
+        except ValueError as error:
+            raise _broken(f"a path that is no text: {error}") from error
+        try:
             opened = await self._gate.read(path, editing=for_edit)
         except GateRefusal as refusal:
             if refusal.code == "FS_NOT_FOUND" and self._judged.manifest.observes:
@@ -172,15 +176,16 @@ class _Conversation:
 
     async def _note_showed(self, frame: Frame) -> tuple[dict[str, Json], int | None]:
         handle, first, last = (frame.header.get(name) for name in ("handle", "first", "last"))
-        if handle not in self._opened or type(first) is not int or type(last) is not int:
+        if not isinstance(handle, str) or handle not in self._opened or type(first) is not int or type(last) is not int:
             raise _broken("a malformed showed")
         if not self._judged.manifest.observes:
             raise _broken("a claim to have shown a file, which its manifest does not allow")
-        self._showed.append((str(handle), first, last))
+        self._showed.append((handle, first, last))
         return {"type": "noted"}, None
 
     async def _edit(self, frame: Frame) -> tuple[dict[str, Json], int | None]:
-        opened = self._opened.get(str(frame.header.get("handle")))
+        handle = frame.header.get("handle")
+        opened = self._opened.get(handle) if isinstance(handle, str) else None
         if opened is None:
             raise _broken("an edit of a file that it has not opened")
         intent = EditIntent(path=opened.path, base=opened.digest, spans=_spans(frame))

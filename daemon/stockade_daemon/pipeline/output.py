@@ -48,18 +48,28 @@ class Output:
 
     def _write(self, data: bytes) -> None:
         if self._file is None:
-            self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-            os.write(self._file, self._memory)
-        view = memoryview(data)
-        while view:
-            view = view[os.write(self._file, view) :]
+            file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+            try:
+                _write_all(file, self._memory)
+            except OSError:
+                # What is in memory is still the whole of it.
+                os.close(file)
+                self._path.unlink()
+                raise
+            self._file = file
+        _write_all(self._file, data)
 
     async def read(self, offset: int, size: int) -> bytes:
         """Up to `size` bytes from `offset`; empty at the present end."""
         size = max(0, min(size, self.size - offset))
         if self._file is None:
             return bytes(self._memory[offset : offset + size])
-        return await asyncio.to_thread(os.pread, self._file, size, offset)
+        # A descriptor of this read's own: the call may be settled, and its file closed, before a thread is free.
+        file = os.dup(self._file)
+        try:
+            return await asyncio.to_thread(os.pread, file, size, offset)
+        finally:
+            os.close(file)
 
     async def more(self, offset: int) -> bool:
         """Waits until there is something at `offset`; False when there never will be."""
@@ -99,6 +109,12 @@ class Output:
             os.close(self._file)
             self._file = None
             self._memory.clear()
+
+
+def _write_all(descriptor: int, data: bytes | bytearray) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
 
 
 def _decoded(data: bytes) -> str:

@@ -1,8 +1,9 @@
 """Sessions: opening, resuming, closing. A session keeps the profile that it was opened with."""
 
-import logging
+import asyncio
 import os
 import time
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -19,7 +20,8 @@ from stockade_daemon.sandbox.pool import Pool
 from stockade_daemon.sandbox.room import Place
 from stockade_daemon.values import Profile, Session
 
-_log = logging.getLogger(__name__)
+# Each holds a descriptor, and a room that may hold a template. More may be open; these are at hand.
+_MOST_LIVE = 256
 _POLICIES: tuple[Literal["ask", "never"], ...] = ("ask", "never")
 # Directories that are no workspace: they are the system, or the kernel's.
 _NEVER = ("/", "/proc", "/sys", "/dev", "/run", "/usr", "/etc", "/boot", "/bin", "/sbin", "/lib", "/lib64")
@@ -54,6 +56,10 @@ class Sessions:
         self._pool = pool
         self._rules = rules
         self._live: dict[str, LiveSession] = {}
+        # A session is not revived while it is ended, nor twice at once.
+        self._changing = asyncio.Lock()
+        # Sessions that have calls, which must keep what they hold; the engine knows.
+        self.busy: Callable[[], Collection[str]] = tuple
 
     async def open(self, opening: Opening) -> SessionRecord:
         """Opens, or resumes. Raises RequestError, ConfigurationError (a faulty profile)."""
@@ -95,28 +101,34 @@ class Sessions:
         return found
 
     async def live(self, session_id: str) -> LiveSession:
-        """An open session with its gate and room. Raises RequestError NOT_FOUND, FAILED_PRECONDITION (closed, or its
-        workspace is another directory by now)."""
-        live = self._live.get(session_id)
-        if live is not None:
-            return live
-        record = await self.record(session_id)
-        if record.state == "closed":
-            raise RequestError("FAILED_PRECONDITION", f"session {session_id} is closed; open another one")
-        made = await self._revive(record)
-        # Somebody else may have revived it while this was waiting; the first one stands.
-        if session_id in self._live:
-            made.workspace.close()
-        else:
-            self._live[session_id] = made
-            place = Place(made.workspace.path, made.workspace.device, made.workspace.inode)
-            self._pool.open_room(session_id, made.session.profile, place)
-        return self._live[session_id]
+        """An open session with its gate and room.
+
+        Of those without calls, the longest unused are let go of when there are many; they come back when they are
+        named. Raises RequestError NOT_FOUND, FAILED_PRECONDITION (closed, or its workspace is
+        another directory by now).
+        """
+        async with self._changing:
+            live = self._live.pop(session_id, None)
+            if live is None:
+                record = await self.record(session_id)
+                if record.state == "closed":
+                    raise RequestError("FAILED_PRECONDITION", f"session {session_id} is closed; open another one")
+                live = await self._revive(record)
+                place = Place(live.workspace.path, live.workspace.device, live.workspace.inode)
+                self._pool.open_room(session_id, live.session.profile, place)
+            self._live[session_id] = live  # at the end: the most recently used
+        if len(self._live) > _MOST_LIVE:
+            busy = {session_id, *self.busy()}
+            idle = [name for name in self._live if name not in busy]
+            for name in idle[: len(self._live) - _MOST_LIVE]:
+                await self.end(name)
+        return live
 
     async def end(self, session_id: str) -> None:
         """Lets go of what an open session holds; its record is the ledger's."""
+        async with self._changing:
+            live = self._live.pop(session_id, None)
         await self._pool.close_room(session_id)
-        live = self._live.pop(session_id, None)
         if live is not None:
             live.workspace.close()
 

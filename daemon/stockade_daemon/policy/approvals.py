@@ -1,8 +1,8 @@
 """Asks: pending questions, who watches them, and the one answer each gets.
 
 Everything runs on the event loop; there is no await between looking at an ask and closing it, which is what makes an
-answer one-shot. Asks live as long as the daemon: a call that waits for one when the daemon stops settles as
-TOOL_NOT_STARTED, or by what ledger and disk prove.
+answer one-shot. Asks live as long as the daemon: one that stops takes them back, and their calls end as aborted; where
+one dies, its next start settles them as TOOL_NOT_STARTED, or by what ledger and disk prove.
 """
 
 import asyncio
@@ -122,7 +122,6 @@ class Approvals:
             expires_ms=now + int(wait_s * 1000) if wait_s else 0,
         )
         pending = _Pending(ask, asyncio.get_running_loop().create_future())
-        self._pending[ask.ask_id] = pending
         code, reason = "ABORTED_BEFORE_DISPATCH", "the ask was withdrawn; nothing was changed"
         shown: dict[str, Json] = {
             "ask_id": ask.ask_id,
@@ -133,6 +132,7 @@ class Approvals:
         try:
             # Durable before anybody sees it.
             await self._record(session.session_id, "approval/asked", call_id, shown)
+            self._pending[ask.ask_id] = pending
             try:
                 code, reason = await self._outcome(pending, session, wait_s, cancelled)
             finally:
@@ -153,6 +153,7 @@ class Approvals:
     ) -> tuple[str, str]:
         """A code and a reason; an empty code is a yes."""
         if session.approval_policy == "never":
+            self._pending.pop(pending.ask.ask_id, None)  # nobody is to see it
             return "APPROVAL_REJECTED", "this session's policy is never to ask, so what would be asked is rejected"
         if cancelled.is_set():
             return "ABORTED_BEFORE_DISPATCH", "the call was cancelled before anybody was asked; nothing was run"

@@ -19,6 +19,7 @@ _PARTS = {
     calls_pb2.OUTPUT_PART_VALUE: "value",
     calls_pb2.OUTPUT_PART_STDOUT: "stdout",
     calls_pb2.OUTPUT_PART_STDERR: "stderr",
+    calls_pb2.OUTPUT_PART_ARGUMENTS: "arguments",
 }
 
 
@@ -47,13 +48,13 @@ class CallsService(calls_pb2_grpc.CallsServicer):
     ) -> AsyncIterator[calls_pb2.OutputChunk]:
         part = _PARTS.get(request.part)
         if part is None:
-            raise RequestError("INVALID_ARGUMENT", "part is none of VALUE, STDOUT and STDERR")
+            raise RequestError("INVALID_ARGUMENT", "part is none of VALUE, STDOUT, STDERR and ARGUMENTS")
         record, _ = await self._engine.wait(request.session_id, request.call_id, 0)
-        offset = request.offset
+        offset = min(request.offset, wire.LARGEST)
         if part == "value":
             if record.state != "settled":
                 raise RequestError("FAILED_PRECONDITION", "the call has no value yet; wait until it is settled")
-        else:
+        elif part != "arguments":
             running = self._engine.running_output(request.session_id, request.call_id, part)
             if running is not None:
                 while await running.more(offset) if request.follow else running.size > offset:

@@ -1,5 +1,6 @@
 """stockade.v1.Daemon."""
 
+import asyncio
 import importlib.metadata
 import os
 from typing import Any
@@ -28,6 +29,8 @@ class DaemonService(daemon_pb2_grpc.DaemonServicer):
         self._pool = pool
         self._rules = rules
         self._layers: tuple[Layer, ...] | None = None
+        # One probe for all who ask at once.
+        self._probing = asyncio.Lock()
 
     @wire.unary
     async def GetInfo(self, request: daemon_pb2.GetInfoRequest, context: Any) -> daemon_pb2.GetInfoResponse:
@@ -52,10 +55,11 @@ class DaemonService(daemon_pb2_grpc.DaemonServicer):
 
     async def _held(self) -> tuple[Layer, ...]:
         """Shown once by making a worker; where the host gives none, one layer says why."""
-        if self._layers is None:
-            strict = profiles.load("strict", directories=[profiles.shipped()])
-            try:
-                self._layers = await self._pool.probe(strict)
-            except SandboxFailure as failure:
-                return (Layer("sandbox", False, failure.message),)
-        return self._layers
+        async with self._probing:
+            if self._layers is None:
+                strict = profiles.load("strict", directories=[profiles.shipped()])
+                try:
+                    self._layers = await self._pool.probe(strict)
+                except SandboxFailure as failure:
+                    return (Layer("sandbox", False, failure.message),)
+            return self._layers

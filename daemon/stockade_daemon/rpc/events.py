@@ -5,7 +5,6 @@ from contextlib import aclosing
 from typing import Any
 
 from stockade.v1 import events_pb2, events_pb2_grpc
-from stockade_daemon.errors import RequestError
 from stockade_daemon.ledger.ledger import Ledger
 from stockade_daemon.rpc import wire
 
@@ -16,15 +15,16 @@ class EventsService(events_pb2_grpc.EventsServicer):
 
     @wire.streaming
     async def Read(self, request: events_pb2.ReadEventsRequest, context: Any) -> AsyncIterator[events_pb2.Event]:
-        session_id, after, call_id = request.session_id, request.after, request.call_id or None
+        session_id, after, call_id = request.session_id, min(request.after, wire.LARGEST), request.call_id or None
         if request.follow:
             async with aclosing(self._ledger.follow(session_id, after=after, call_id=call_id)) as events:
                 async for event in events:
                     yield wire.event(event)
             return
-        if await self._ledger.session(session_id) is None:
-            raise RequestError("NOT_FOUND", f"there is no session {session_id[:128]!r}")
-        while page := await self._ledger.read(session_id, after=after, call_id=call_id, limit=100):
-            for event in page:
+        while True:
+            page = await self._ledger.page(session_id, after=after, call_id=call_id)
+            for event in page.events:
                 yield wire.event(event)
                 after = event.seq
+            if page.complete:
+                return

@@ -53,36 +53,64 @@ def socket_of_our_own(socket: Path) -> Iterator[None]:
     Raises ConfigurationError: another daemon serves it, or its directory is open to others.
     """
     directory = socket.parent
-    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    found = directory.stat()
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = directory.stat()
+    except OSError as error:
+        raise ConfigurationError(
+            f"{directory}: cannot be the socket's directory: {error.strerror}; choose another one with --socket"
+        ) from error
     if found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & 0o077:
         raise ConfigurationError(
             f"{directory}: the socket's directory must belong to uid {os.geteuid()} alone; it has owner "
             f"{found.st_uid} and mode {stat.S_IMODE(found.st_mode):04o}; use another directory, or: "
             f"chmod 0700 {directory}"
         )
-    lock = os.open(f"{socket}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    lock = _locked(socket)
     try:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            pid = os.pread(lock, 32, 0).decode("ascii", "replace").strip() or "unknown"
-            raise ConfigurationError(
-                f"{socket}: another daemon (pid {pid}) serves this socket; use it, stop it, or choose another "
-                "with --socket"
-            ) from None
-        os.ftruncate(lock, 0)
-        os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
         # We have the lock, so whoever made a socket that is still here has ended.
         _remove(socket)
         try:
             yield
         finally:
             _remove(socket)
-            # Before the lock is let go: another daemon may make its own file right after.
             _remove(Path(f"{socket}.lock"))
     finally:
         os.close(lock)
+
+
+def _locked(socket: Path) -> int:
+    """A descriptor that holds the lock of `socket`, flock(2) on a file beside it."""
+    path = f"{socket}.lock"
+    while True:
+        try:
+            lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        except OSError as error:
+            raise ConfigurationError(
+                f"{path}: cannot be opened: {error.strerror}; choose another socket with --socket"
+            ) from error
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            pid = os.pread(lock, 32, 0).decode("ascii", "replace").strip() or "unknown"
+            os.close(lock)
+            raise ConfigurationError(
+                f"{socket}: another daemon (pid {pid}) serves this socket; use it, stop it, or choose another "
+                "with --socket"
+            ) from None
+        if _stands(path, lock):
+            os.ftruncate(lock, 0)
+            os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
+            return lock
+        # The daemon before us removed the file when it ended, after we had opened it: ours is a lock of no name.
+        os.close(lock)
+
+
+def _stands(path: str, descriptor: int) -> bool:
+    try:
+        return os.path.samestat(os.lstat(path), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
 
 
 def _remove(path: Path) -> None:
@@ -117,8 +145,11 @@ async def serving(socket: Path, services: Services, engine: Engine, rules: Rules
     # The directory is 0700; the mask keeps the socket itself closed from its first moment.
     mask = os.umask(0o177)
     try:
-        if not server.add_insecure_port(address):
-            raise ConfigurationError(f"{socket}: cannot listen here; choose another path with --socket")
+        server.add_insecure_port(address)
+    except RuntimeError as error:
+        raise ConfigurationError(
+            f"{socket}: cannot listen here ({error}); choose another path with --socket"
+        ) from error
     finally:
         os.umask(mask)
     await server.start()

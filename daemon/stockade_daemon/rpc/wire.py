@@ -1,5 +1,6 @@
 """Values to messages and back, and errors to gRPC statuses: the border."""
 
+import errno
 import functools
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -19,6 +20,7 @@ from stockade_daemon.values import Event, Json, Layer, Manifest
 _log = logging.getLogger(__name__)
 INLINE_VALUE_BYTES = 1024 * 1024
 MESSAGE_BYTES = 4 * 1024 * 1024
+LARGEST = 2**63 - 1  # of numbers that the ledger and the kernel take; there is nothing beyond
 _MOST_DETAILS = 3500  # bytes of an error's text: with the rest it stays under 4 KiB, a common limit for headers
 _DETAILS_KEY = "grpc-status-details-bin"
 _CODE_KEY = "stockade-code"  # the stable code alone, for a client that does not unpack details
@@ -80,8 +82,15 @@ def _status(error: Exception) -> tuple[grpc.StatusCode, str, str]:
             return grpc.StatusCode[error.status], error.code, error.message
         case ConfigurationError():
             return grpc.StatusCode.INVALID_ARGUMENT, "", str(error)
+        case OSError(errno=errno.EMFILE | errno.ENFILE):
+            return (
+                grpc.StatusCode.RESOURCE_EXHAUSTED,
+                "",
+                "the daemon has no descriptors left; close sessions, or raise its limit",
+            )
         case InfrastructureFailure():
-            return grpc.StatusCode.UNAVAILABLE, error.code, error.message
+            # Not UNAVAILABLE, which says "try again": a disk that failed does not mend by asking.
+            return grpc.StatusCode.DATA_LOSS, error.code, error.message
         case _:
             _log.error("a request met a fault of the daemon", exc_info=error)
             text = f"the daemon failed ({type(error).__name__}); this is a fault of Stockade, please report it"

@@ -39,10 +39,8 @@ def difference(upper: str, lower: str) -> Difference:
     pending = [""]
     while pending:
         below = pending.pop()
-        with os.scandir(os.path.join(upper, below)) as entries:
-            names = sorted(entry.name for entry in entries)
         descend = []
-        for name in names:
+        for name in _names(os.path.join(upper, below)):
             path = os.path.join(below, name)
             effect, deeper = _effect(upper, lower, path)
             if deeper and len(os.fsencode(path)) < _LONGEST_PATH:
@@ -55,12 +53,26 @@ def difference(upper: str, lower: str) -> Difference:
     return Difference(tuple(sorted(found, key=lambda each: each.path)), total)
 
 
+def _names(directory: str) -> list[str]:
+    """The names in a directory of the upper tree, which may have been made unreadable: it is ours, so it is opened.
+
+    Its mode has been looked at by now, and nothing of the worker's is left that could meet the other one.
+    """
+    try:
+        return sorted(os.listdir(directory))
+    except PermissionError:
+        os.chmod(directory, 0o700)
+        return sorted(os.listdir(directory))
+
+
 def _effect(upper: str, lower: str, path: str) -> tuple[Effect | None, bool]:
     """The effect at `path`, and whether there is more below it."""
     above = os.lstat(os.path.join(upper, path))
     try:
         below: os.stat_result | None = os.lstat(os.path.join(lower, path))
-    except (FileNotFoundError, NotADirectoryError):
+    except OSError:
+        # Nothing is there; or it lies in a directory of the workspace that the daemon may not search, and then what the
+        # command made of it is all that can be told.
         below = None
     shown = os.fsencode(path).decode("utf-8", "backslashreplace")
     if stat.S_ISCHR(above.st_mode) and above.st_rdev == 0:  # a whiteout

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from stockade_daemon.errors import SandboxFailure
+from stockade_daemon.errors import ConfigurationError, SandboxFailure
 from stockade_daemon.sandbox import uids
 from stockade_daemon.sandbox.mounter import Mounter
 from stockade_daemon.sandbox.room import Place, Room
@@ -36,7 +36,12 @@ class Pool:
         """A pool whose private directories lie in `state`. At the end no worker, template or mounter is left."""
         places = {name: state / name for name in ("mounts", "scratch")}
         for place in places.values():
-            place.mkdir(mode=0o700, exist_ok=True)
+            try:
+                place.mkdir(mode=0o700, exist_ok=True)
+            except OSError as error:
+                raise ConfigurationError(
+                    f"{place}: cannot be made: {error.strerror}; move it away, or choose another --state"
+                ) from error
         scratch = ScratchRoom(places["scratch"])
         await asyncio.to_thread(scratch.clean)
         host_uids = uids.available()

@@ -1,18 +1,20 @@
 """`read`: a window of a text file, exactly as it is, and what was shown of it."""
 
 from collections.abc import Mapping
+from itertools import accumulate
 from typing import Any
 
 from stockade_toolkit import Answer, Files, ToolError
 from stockade_worker.tools import text
 
 _LONGEST_LINE = 2000  # characters; a longer line is cut, and then does not count as seen
-_MOST_CHARACTERS = 50 * 1024
+_MOST_BYTES = 50 * 1024  # of UTF-8: below what the model is given of a result, so that nothing is cut afterwards
 
 
 def run(arguments: Mapping[str, Any], files: Files) -> Answer:
     file = files.open(arguments["path"])
-    decoded = text.decode(text.content(file), file.path, arguments.get("encoding"))
+    data = text.content(file)
+    decoded = text.decode(data, file.path, arguments.get("encoding"))
     lines = _lines(decoded.characters)
     offset = int(arguments.get("offset", 1))
     limit = int(arguments.get("limit", 2000))
@@ -22,8 +24,10 @@ def run(arguments: Mapping[str, Any], files: Files) -> Answer:
             f"{file.path} has {len(lines)} lines, so there is no line {offset}; repeat with a smaller offset",
         )
     shown, cut, whole = _window(lines, offset, limit)
+    starts = list(accumulate(map(len, lines), initial=0))
     for first, last in whole:
-        files.showed(file, first, last)
+        shown_first, shown_last = decoded.byte_lines(data, starts[first - 1], starts[last])
+        files.showed(file, shown_first, max(shown_last, shown_first - 1))
     if not lines:
         files.showed(file, 1, 0)
     last = offset + len(shown) - 1
@@ -58,9 +62,10 @@ def _window(lines: list[str], offset: int, limit: int) -> tuple[list[str], list[
         if len(line) > _LONGEST_LINE:
             line = f"{line[:_LONGEST_LINE]}… [{len(line) - _LONGEST_LINE} characters of this line left out]\n"
             cut.append(number)
-        if used + len(line) > _MOST_CHARACTERS and shown:
+        size = len(line.encode("utf-8", "surrogatepass"))
+        if used + size > _MOST_BYTES and shown:
             break
-        used += len(line)
+        used += size
         shown.append(line)
         if cut and cut[-1] == number:
             continue

@@ -26,6 +26,22 @@ class Text:
         """The byte offset in the file of a character position."""
         return len(self.mark) + len(self.characters[:position].encode(self.encoding))
 
+    def byte_lines(self, data: bytes, start: int, end: int) -> tuple[int, int]:
+        """The lines of the file's bytes, which end with 0x0A, that lie within characters `start` to `end`: first, last.
+
+        What the gate counts. In most encodings these are the lines of the text; in UTF-16 and UTF-32 a newline has
+        more bytes, the rest of which begins the next line of bytes, and 0x0A may stand inside a character.
+        """
+        low = self.offset(start) if start else 0
+        high = self.offset(end) if end < len(self.characters) else len(data)
+        if start and self.characters[start - 1] == "\n":
+            # Up to the 0x0A of the newline before: the bytes after it belong to a character that is known.
+            low = data.rindex(b"\n", 0, low) + 1
+        whole = low == 0 or data[low - 1] == 0x0A
+        first = data.count(b"\n", 0, low) + (1 if whole else 2)
+        ends = high == len(data) and not data.endswith(b"\n")
+        return first, data.count(b"\n", 0, high) + (1 if ends else 0)
+
 
 def content(file: OpenedFile) -> bytes:
     """All bytes of an opened file."""

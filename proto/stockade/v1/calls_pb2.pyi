@@ -55,6 +55,8 @@ class _OutputPartEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_OutputPart
     OUTPUT_PART_STDOUT: _OutputPart.ValueType  # 2
     """raw bytes, while the call runs and afterwards"""
     OUTPUT_PART_STDERR: _OutputPart.ValueType  # 3
+    OUTPUT_PART_ARGUMENTS: _OutputPart.ValueType  # 4
+    """the arguments' JSON text, where it is too long for the tool/call event (256 KiB)"""
 
 class OutputPart(_OutputPart, metaclass=_OutputPartEnumTypeWrapper): ...
 
@@ -64,6 +66,8 @@ OUTPUT_PART_VALUE: OutputPart.ValueType  # 1
 OUTPUT_PART_STDOUT: OutputPart.ValueType  # 2
 """raw bytes, while the call runs and afterwards"""
 OUTPUT_PART_STDERR: OutputPart.ValueType  # 3
+OUTPUT_PART_ARGUMENTS: OutputPart.ValueType  # 4
+"""the arguments' JSON text, where it is too long for the tool/call event (256 KiB)"""
 Global___OutputPart: _TypeAlias = OutputPart  # noqa: Y015
 
 @_typing.final

@@ -65,7 +65,8 @@ class SessionsServicer:
 
         INVALID_ARGUMENT: the workspace is not an absolute path, or the profile text is faulty (file, line and the nearest
         valid key are named). NOT_FOUND: no such directory, or no such profile. PERMISSION_DENIED: this daemon may not open
-        that workspace. FAILED_PRECONDITION: the host cannot give a layer that the profile requires.
+        that workspace. A layer that the profile requires and the host cannot give is told by the first call:
+        SANDBOX_UNAVAILABLE, with the reason.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

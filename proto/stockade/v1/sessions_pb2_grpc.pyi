@@ -37,7 +37,8 @@ class SessionsStub:
 
     INVALID_ARGUMENT: the workspace is not an absolute path, or the profile text is faulty (file, line and the nearest
     valid key are named). NOT_FOUND: no such directory, or no such profile. PERMISSION_DENIED: this daemon may not open
-    that workspace. FAILED_PRECONDITION: the host cannot give a layer that the profile requires.
+    that workspace. A layer that the profile requires and the host cannot give is told by the first call:
+    SANDBOX_UNAVAILABLE, with the reason.
     """
     Get: _grpc.UnaryUnaryMultiCallable[_sessions_pb2.GetSessionRequest, _sessions_pb2.Session]
     List: _grpc.UnaryUnaryMultiCallable[_sessions_pb2.ListSessionsRequest, _sessions_pb2.ListSessionsResponse]
@@ -53,7 +54,8 @@ class SessionsAsyncStub(SessionsStub):
 
     INVALID_ARGUMENT: the workspace is not an absolute path, or the profile text is faulty (file, line and the nearest
     valid key are named). NOT_FOUND: no such directory, or no such profile. PERMISSION_DENIED: this daemon may not open
-    that workspace. FAILED_PRECONDITION: the host cannot give a layer that the profile requires.
+    that workspace. A layer that the profile requires and the host cannot give is told by the first call:
+    SANDBOX_UNAVAILABLE, with the reason.
     """
     Get: _aio.UnaryUnaryMultiCallable[_sessions_pb2.GetSessionRequest, _sessions_pb2.Session]  # type: ignore[assignment]
     List: _aio.UnaryUnaryMultiCallable[_sessions_pb2.ListSessionsRequest, _sessions_pb2.ListSessionsResponse]  # type: ignore[assignment]
@@ -72,7 +74,8 @@ class SessionsServicer(metaclass=_abc_1.ABCMeta):
 
         INVALID_ARGUMENT: the workspace is not an absolute path, or the profile text is faulty (file, line and the nearest
         valid key are named). NOT_FOUND: no such directory, or no such profile. PERMISSION_DENIED: this daemon may not open
-        that workspace. FAILED_PRECONDITION: the host cannot give a layer that the profile requires.
+        that workspace. A layer that the profile requires and the host cannot give is told by the first call:
+        SANDBOX_UNAVAILABLE, with the reason.
         """
 
     @_abc_1.abstractmethod

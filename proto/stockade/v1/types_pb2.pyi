@@ -155,7 +155,7 @@ class Result(_message.Message):
     ok: _builtins.bool
     value: _builtins.bytes
     """JSON text, UTF-8. Empty when the call has no value, and when the value is larger than 1 MiB: then read it with
-    Calls.ReadOutput(PART_VALUE).
+    Calls.ReadOutput(OUTPUT_PART_VALUE).
     """
     value_size: _builtins.int
     """Length in bytes of the whole value's JSON text."""

@@ -24,6 +24,10 @@ def run(arguments: Mapping[str, Any], files: Files) -> Answer:
             channel.send({"type": "exited", "exit_code": 0, "signal": None, "cpu_s": 0, "max_rss_kb": 0})
         case "another file's handle":
             channel.send({"type": "showed", "handle": "0" * 32, "first": 1, "last": 1})
+        case "a handle that is a list":
+            channel.send({"type": "showed", "handle": [], "first": 1, "last": 1})
+        case "a path with half a character":
+            channel.send({"type": "open", "path": "\ud800", "for_edit": False})
         case "lines that are not there":
             file = files.open("a.txt")
             files.showed(file, 1, 1000)
