@@ -6,10 +6,10 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Final, Protocol
+from typing import Final, Protocol
 
 from tests.conformance.planting import Plant, groups
 from tests.conformance.probes import Probe
@@ -55,13 +55,13 @@ class ProcessDoor:
     """Probes as processes behind a prefix; with no prefix this is the control run."""
 
     def __init__(
-        self, name: str, plant: Plant, prefix: Sequence[str], environment: dict[str, str], *, output_cap: int
+        self, name: str, plant: Plant, prefix: Sequence[str], start: "Start", *, output_cap: int
     ) -> None:
         self.name = name
         self.output_cap = output_cap
         self._plant = plant
         self._prefix = list(prefix)
-        self._environment = environment
+        self._start = start
         self._numbers = iter(range(10**9))
 
     def call(self, program: str, probe: Probe) -> Ended:
@@ -70,42 +70,28 @@ class ProcessDoor:
         script.write_text(program)
         script.chmod(0o644)
         try:
-            with contextlib.ExitStack() as stack:
-                prefix, standard_input = self._prefix, subprocess.DEVNULL
-                if probe.pty:
-                    standard_input = stack.enter_context(terminal())
-                    prefix = [sys.executable, "-c", WITH_TERMINAL, *prefix]
-                return self._run([*prefix, PYTHON, str(script)], script, probe, standard_input)
+            return self._run([*self._prefix, PYTHON, str(script)], script, probe)
         finally:
             script.unlink(missing_ok=True)
 
-    def _run(self, command: list[str], script: Path, probe: Probe, standard_input: int) -> Ended:
+    def _run(self, command: list[str], script: Path, probe: Probe) -> Ended:
         begun = time.monotonic()
-        process = subprocess.Popen(
-            command,
-            stdin=standard_input,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=self._environment,
-            cwd=self._plant.canary,
-            umask=0,
-            pass_fds=self._plant.inherited,
-            extra_groups=groups(),
-        )
-        assert process.stdout is not None
-        assert process.stderr is not None
-        out, err = _Drain(process.stdout), _Drain(process.stderr)
-        uids: list[int] = []
-        watch = threading.Thread(target=_watch_uids, args=(str(script), uids), daemon=True)
-        if probe.host_check.startswith("hostuid"):
-            watch.start()
-        late = False
-        try:
-            code = process.wait(LIMIT_S)
-        except subprocess.TimeoutExpired:
-            late = True
-            process.kill()
-            code = process.wait()
+        with terminal() if probe.pty else nothing() as standard_input:
+            out, err = _Drain(), _Drain()
+            process = self._start(command, (standard_input, out.inner, err.inner), probe.pty)
+            out.start()
+            err.start()
+            uids: list[int] = []
+            watch = threading.Thread(target=_watch_uids, args=(str(script), uids), daemon=True)
+            if probe.host_check.startswith("hostuid"):
+                watch.start()
+            late = False
+            try:
+                code = process.wait(LIMIT_S)
+            except subprocess.TimeoutExpired:
+                late = True
+                process.kill()
+                code = process.wait()
         ended = time.monotonic()
         out.join(_EOF_WAIT_S)
         eof_s = (out.ended or time.monotonic()) - ended
@@ -125,24 +111,63 @@ class ProcessDoor:
         )
 
 
-class _Drain(threading.Thread):
-    """Reads a pipe to its end, and closes it."""
+class Process(Protocol):
+    """What subprocess.Popen and warm.Command have in common."""
 
-    def __init__(self, pipe: IO[bytes]) -> None:
+    def wait(self, timeout: float | None = None) -> int:
+        """The exit status. Raises subprocess.TimeoutExpired."""
+        raise NotImplementedError
+
+    def kill(self) -> None:
+        raise NotImplementedError
+
+
+# Starts a command with descriptors 0 to 2; the last says whether 0 is to be its controlling terminal.
+Start = Callable[[list[str], tuple[int, int, int], bool], Process]
+
+
+def carelessly(plant: Plant, environment: dict[str, str]) -> Start:
+    """Starts a command as the worst of launchers would: with everything that the plant has to pass on."""
+
+    def start(command: list[str], descriptors: tuple[int, int, int], with_terminal: bool) -> Process:
+        return subprocess.Popen(
+            [sys.executable, "-c", WITH_TERMINAL, *command] if with_terminal else command,
+            stdin=descriptors[0],
+            stdout=descriptors[1],
+            stderr=descriptors[2],
+            env=environment,
+            cwd=plant.canary,
+            umask=0,
+            pass_fds=plant.inherited,
+            extra_groups=groups(),
+        )
+
+    return start
+
+
+class _Drain(threading.Thread):
+    """A pipe, read to its end in a thread and then closed. `inner` is for the process and closed by `start`."""
+
+    def __init__(self) -> None:
         super().__init__(daemon=True)
-        self._pipe = pipe
+        self._outer, self.inner = os.pipe2(os.O_CLOEXEC)
         self._kept = bytearray()
         self.received = 0
         self.ended: float | None = None  # on the monotonic clock
-        self.start()
+
+    def start(self) -> None:
+        os.close(self.inner)
+        super().start()
 
     def run(self) -> None:
-        with self._pipe:
-            while data := os.read(self._pipe.fileno(), 1 << 16):
+        try:
+            while data := os.read(self._outer, 1 << 16):
                 self.received += len(data)
                 self._kept += data
                 if len(self._kept) > _KEPT:
                     del self._kept[: len(self._kept) - 4096]
+        finally:
+            os.close(self._outer)
         self.ended = time.monotonic()
 
     @property
@@ -157,6 +182,16 @@ def _watch_uids(script: str, found: list[int]) -> None:
         found[:] = host_uids(script)
         if found:
             return
+
+
+@contextlib.contextmanager
+def nothing() -> Iterator[int]:
+    """Standard input for those that get none."""
+    descriptor = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 @contextlib.contextmanager

@@ -26,11 +26,12 @@ if __package__ in (None, ""):  # run as a file
 
 from tests.conformance import gate, judging, probes
 from tests.conformance.broker import broker_door
-from tests.conformance.calling import Door, ProcessDoor
+from tests.conformance.calling import Door, Process, ProcessDoor, carelessly
 from tests.conformance.daemon import PROFILE, daemon, environment
 from tests.conformance.function_door import TOOLS, function_door
 from tests.conformance.planting import Plant, planted
 from tests.conformance.running import BESIDE, Result, run, words
+from tests.conformance.warm import warm
 
 DOORS: Final = ("exec", *TOOLS, "broker")
 PROFILES: Final = ("strict", "dev")
@@ -92,6 +93,7 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--beside", type=int, default=BESIDE, help="probes at a time")
     parser.add_argument("--json", type=Path, help="write every verdict here")
     parser.add_argument("--also-uid", type=int, nargs="?", const=ANOTHER_UID, help="afterwards, as root, as this uid too")
+    parser.add_argument("--warm", action="store_true", help="one process imports the command line, calls are its children")
     parser.add_argument("--quiet", action="store_true", help="print no line for a probe that holds")
     options = parser.parse_args(arguments)
     options.profile = options.profile or list(PROFILES)
@@ -100,7 +102,7 @@ def _options(arguments: list[str]) -> argparse.Namespace:
 
 
 def _control(plant: Plant, corpus: Sequence[probes.Probe], profile: str, options: argparse.Namespace) -> Run:
-    door = ProcessDoor("bare", plant, [], plant.environment, output_cap=_NO_CAP)
+    door = ProcessDoor("bare", plant, [], carelessly(plant, plant.environment), output_cap=_NO_CAP)
     return _run(door, plant, corpus, profile, options, {})
 
 
@@ -129,15 +131,24 @@ def _door(name: str, plant: Plant, profile: str, options: argparse.Namespace) ->
         prefix = options.prefix
         for mark, place in filled.items():
             prefix = [word.replace(mark, place) for word in prefix]
-        yield ProcessDoor(name, plant, prefix, plant.environment, output_cap=_NO_CAP)
+        yield ProcessDoor(name, plant, prefix, carelessly(plant, plant.environment), output_cap=_NO_CAP)
     elif name == "exec":
         with daemon(plant, profile) as running:
-            prefix = [sys.executable, "-m", "stockade_client", "exec", "--profile", PROFILE]
-            prefix += ["--workspace", str(plant.workspace), "--"]
-            address = {"STOCKADE_ADDRESS": running.address}
-            yield ProcessDoor(
-                name, plant, prefix, {**environment(plant), **address}, output_cap=running.output_mb << 20
-            )
+            prefix = ["exec", "--profile", PROFILE, "--workspace", str(plant.workspace), "--"]
+            cap = running.output_mb << 20
+            own = {**environment(plant), "STOCKADE_ADDRESS": running.address}
+            if options.warm:
+                with warm(plant.base / "warm.sock", own) as command_line:
+
+                    def start(argv: list[str], descriptors: tuple[int, int, int], with_terminal: bool) -> Process:
+                        return command_line.start(
+                            argv, descriptors, directory=str(plant.canary), terminal=with_terminal
+                        )
+
+                    yield ProcessDoor(name, plant, prefix, start, output_cap=cap)
+            else:
+                command = [sys.executable, "-m", "stockade_client", *prefix]
+                yield ProcessDoor(name, plant, command, carelessly(plant, own), output_cap=cap)
     else:
         with function_door(name, plant, profile) as way:
             yield way
