@@ -12,8 +12,8 @@ _FLAGS = kernel.MS_NOSUID | kernel.MS_NODEV
 # What /proc says about the host and no program inside needs. Whatever only root may read needs no cover: the worker is
 # nobody on the host.
 _COVERED = (
-    "acpi", "asound", "bus", "cmdline", "config.gz", "driver", "fs", "interrupts", "iomem", "ioports", "irq", "kallsyms",
-    "key-users", "keys", "latency_stats", "modules", "mtrr", "sched_debug", "scsi", "slabinfo", "softirqs",
+    "acpi", "asound", "bus", "cmdline", "config.gz", "driver", "fs", "interrupts", "iomem", "ioports", "irq",
+    "kallsyms", "key-users", "keys", "latency_stats", "modules", "mtrr", "sched_debug", "scsi", "slabinfo", "softirqs",
     "timer_list", "timer_stats", "vmallocinfo",
 )  # fmt: skip
 # Limits of the worker's own user namespace (namespaces(7), inotify(7)). Without the second, one call could take all of

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol
 
-from tests.conformance.planting import Plant, groups
+from tests.conformance.planting import OWN, Plant, groups
 from tests.conformance.probes import Probe
 from tests.conformance.processes import end_those_with, host_uids
 
@@ -54,9 +54,7 @@ class Door(Protocol):
 class ProcessDoor:
     """Probes as processes behind a prefix; with no prefix this is the control run."""
 
-    def __init__(
-        self, name: str, plant: Plant, prefix: Sequence[str], start: "Start", *, output_cap: int
-    ) -> None:
+    def __init__(self, name: str, plant: Plant, prefix: Sequence[str], start: "Start", *, output_cap: int) -> None:
         self.name = name
         self.output_cap = output_cap
         self._plant = plant
@@ -66,7 +64,7 @@ class ProcessDoor:
 
     def call(self, program: str, probe: Probe) -> Ended:
         # A name of its own for each call: an overlay that is already made may not see a file that was replaced.
-        script = self._plant.workspace / f".p-{self.name}-{next(self._numbers)}.py"
+        script = self._plant.workspace / f"{OWN}{self.name}-{next(self._numbers)}.py"
         script.write_text(program)
         script.chmod(0o644)
         try:

@@ -1,4 +1,4 @@
-"""`stockaded` with the bodies of this directory in place of the built-in tools; everything else is the product's own."""
+"""`stockaded` with the probes' bodies in place of the built-in tools; everything else is the product's own."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ def _replace() -> None:
     packages = {**library.packages(), "bodies": str(BODIES)}
     library.packages = lambda: packages  # type: ignore[assignment]
     manifests.built_in = lambda: BODIES
-    plan.MODULES = ()
+    plan.MODULES = ()  # type: ignore[assignment]  # nothing is imported ahead of need
     function._MODULES = "bodies"
 
 

@@ -30,7 +30,8 @@ def _refused(kind, error, trace):
 try:
     exec(compile(PROGRAM, 'probe', 'exec'), globals())
 except OSError as error:
-    sys.excepthook(type(error), error, None) if sys.excepthook is not sys.__excepthook__ else _refused(OSError, error, 0)
+    hook = _refused if sys.excepthook is sys.__excepthook__ else sys.excepthook
+    hook(type(error), error, None)
 """
 
 

@@ -45,8 +45,9 @@ def _row(line: str) -> Listed:
     if len(cells) != 5 or not all(cells):
         raise ValueError(f"a row needs probe, profiles, doors, daemon and reason: {line}")
     probe, profiles, doors, identities, reason = cells
-    sets = [frozenset(cell.split()) for cell in (profiles, doors, identities)]
-    return Listed(probe.strip("`"), *sets, reason)
+    return Listed(
+        probe.strip("`"), frozenset(profiles.split()), frozenset(doors.split()), frozenset(identities.split()), reason
+    )
 
 
 def faults(

@@ -54,7 +54,7 @@ def judged(probe: Probe, plant: Plant, door: Door) -> Verdict:
     reason = skipped(probe, plant, door.name)
     if reason:
         return Verdict("SKIP", reason)
-    before = fingerprint_of(plant) if probe.host_check == "workspace" else {}
+    before = fingerprint(plant.workspace) if probe.host_check == "workspace" else {}
     if probe.kind == "pair":
         door.call(plant.filled(probe.plant), probe)
     ended = door.call(plant.filled(probe.program), probe)
@@ -93,11 +93,6 @@ def with_control(verdict: Verdict, probe: Probe, control: Mapping[str, str]) -> 
     if verdict.word == "HELD" and not probe.must_work and control.get(probe.id) == "HELD":
         return Verdict("VACUOUS", verdict.why)
     return verdict
-
-
-def fingerprint_of(plant: Plant) -> dict[str, tuple[object, ...]]:
-    """The workspace's, without the programs that the runner itself puts there."""
-    return {name: what for name, what in fingerprint(plant.workspace).items() if not name.startswith(".p-")}
 
 
 def _tree_is_gone(verdict: Verdict, ended: Ended, plant: Plant) -> Verdict:
@@ -159,11 +154,11 @@ def _workspace_unchanged(verdict: Verdict, before: dict[str, tuple[object, ...]]
     """Asked for a second: a process that outlived its call may be the one that changes something."""
 
     def changed() -> bool:
-        return fingerprint_of(plant) != before
+        return fingerprint(plant.workspace) != before
 
     if not until(changed, 1.0):
         return verdict
-    after = fingerprint_of(plant)
+    after = fingerprint(plant.workspace)
     names = sorted(name for name in {*before, *after} if before.get(name) != after.get(name))
     return Verdict("BROKEN", f"changed in the workspace: {', '.join(names)[:100]}")
 

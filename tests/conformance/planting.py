@@ -19,11 +19,12 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from tests.conformance.processes import end_those_with
 
 GROUP: Final = 4242  # a supplementary group of the launcher's, where its identity may have one
+OWN: Final = ".p-"  # how names of the runner's own begin in the workspace: the probes' programs
 WALL_S: Final = 4
 CPU_S: Final = 2
 _CREDENTIALS: Final = (
@@ -142,9 +143,9 @@ def _files(base: Path, token: str, outside: list[Path]) -> None:
 
 
 @contextlib.contextmanager
-def _canary(base: Path, token: str, number: str) -> Iterator[dict[str, object]]:
+def _canary(base: Path, token: str, number: str) -> Iterator[dict[str, Any]]:
     """The canary process (canary.py); gives what it says."""
-    config = {
+    config: dict[str, Any] = {
         "dir": str(base / "canary"),
         "token": token,
         "id": number,
@@ -161,7 +162,10 @@ def _canary(base: Path, token: str, number: str) -> Iterator[dict[str, object]]:
         env={"PATH": "/usr/bin:/bin", "ISO_SECRET": f"{token}-env"},
     ) as process:
         assert process.stdout is not None
-        yield json.loads(process.stdout.readline())
+        made: dict[str, Any] = json.loads(process.stdout.readline())
+        for path in config["sockets"]:
+            os.chmod(path, 0o777)  # a refusal must be the boundary's, not the file mode's
+        yield made
 
 
 @contextlib.contextmanager
@@ -180,9 +184,7 @@ def _descriptors(base: Path, canary_pid: int) -> Iterator[tuple[tuple[int, ...],
         theirs.close()
 
 
-def _words(
-    base: Path, token: str, number: str, made: dict[str, object], outside: list[Path]
-) -> dict[str, str]:
+def _words(base: Path, token: str, number: str, made: dict[str, Any], outside: list[Path]) -> dict[str, str]:
     words: dict[str, object] = {
         "TOKEN": token,
         "ID": number,
@@ -224,15 +226,21 @@ def _line(path: str) -> str:
 
 
 def fingerprint(place: Path) -> dict[str, tuple[object, ...]]:
-    """Every name below `place` with what a body could have changed of it: kind, mode, owner, size, times, bytes, marks."""
+    """Every name below `place`, but the runner's own, with what a body could have changed of it."""
     found: dict[str, tuple[object, ...]] = {}
     for directory, names, files in os.walk(place):
         for name in (*names, *files):
             path = os.path.join(directory, name)
-            about = os.lstat(path)
-            content = Path(path).read_bytes() if stat.S_ISREG(about.st_mode) else None
-            marks = tuple(sorted(os.listxattr(path, follow_symlinks=False)))
-            found[os.path.relpath(path, place)] = (
-                about.st_mode, about.st_uid, about.st_gid, about.st_nlink, about.st_mtime_ns, content, marks,
-            )  # fmt: skip
+            if name.startswith(OWN):
+                continue
+            # In a control run other probes make and remove files meanwhile.
+            with contextlib.suppress(FileNotFoundError):
+                found[os.path.relpath(path, place)] = _print_of(path)
     return found
+
+
+def _print_of(path: str) -> tuple[object, ...]:
+    about = os.lstat(path)
+    content = Path(path).read_bytes() if stat.S_ISREG(about.st_mode) else None
+    marks = tuple(sorted(os.listxattr(path, follow_symlinks=False)))
+    return about.st_mode, about.st_uid, about.st_gid, about.st_nlink, about.st_mtime_ns, content, marks

@@ -1,7 +1,7 @@
 """Runs the isolation probes and says what holds.
 
-    python tests/conformance/run_probes.py [options]                     the product, every profile and door asked for
-    python tests/conformance/run_probes.py --prefix 'bwrap … --'         any other command prefix, {WS} {RO} {BASE} filled
+    python tests/conformance/run_probes.py [options]                  the product, every profile and door asked for
+    python tests/conformance/run_probes.py --prefix 'bwrap … --'      any other prefix, with {WS} {RO} {BASE} filled
 
 Doors: bare (the control, always run), exec (`stockade exec`), function-none, function-read (a function's own process),
 broker (the daemon's interface). Exit status: 0 the gate holds, 1 it does not; the faults stand at the end.
@@ -29,7 +29,7 @@ from tests.conformance.broker import broker_door
 from tests.conformance.calling import Door, Process, ProcessDoor, carelessly
 from tests.conformance.daemon import PROFILE, daemon, environment
 from tests.conformance.function_door import TOOLS, function_door
-from tests.conformance.planting import Plant, planted
+from tests.conformance.planting import GROUP, Plant, planted
 from tests.conformance.running import BESIDE, Result, run, words
 from tests.conformance.warm import warm
 
@@ -89,11 +89,17 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--prefix", type=shlex.split, help="a command prefix in place of the doors")
     parser.add_argument("--probes", type=Path, action="append", help="files of probes; default: the corpus")
     parser.add_argument("--only", default="", help="a regular expression that ids match")
-    parser.add_argument("--base", type=Path, default=Path("/var/tmp"), help="where to plant; not /tmp, which is private")
+    parser.add_argument(
+        "--base", type=Path, default=Path("/var/tmp"), help="where to plant; not below /tmp"
+    )
     parser.add_argument("--beside", type=int, default=BESIDE, help="probes at a time")
     parser.add_argument("--json", type=Path, help="write every verdict here")
-    parser.add_argument("--also-uid", type=int, nargs="?", const=ANOTHER_UID, help="afterwards, as root, as this uid too")
-    parser.add_argument("--warm", action="store_true", help="one process imports the command line, calls are its children")
+    parser.add_argument(
+        "--also-uid", type=int, nargs="?", const=ANOTHER_UID, help="as root: afterwards as this uid"
+    )
+    parser.add_argument(
+        "--warm", action="store_true", help="import the command line once, fork for each call"
+    )
     parser.add_argument("--quiet", action="store_true", help="print no line for a probe that holds")
     options = parser.parse_args(arguments)
     options.profile = options.profile or list(PROFILES)
@@ -211,9 +217,17 @@ def _again_as(uid: int, arguments: Sequence[str]) -> int:
     """The same once more as an ordinary user, who keeps a strange group, as a user's login may have one."""
     own = [word for word in arguments if not word.startswith("--also-uid") and word != str(uid)]
     command = [sys.executable, "-m", "tests.conformance.run_probes", *own]
-    return subprocess.run(
-        command, cwd=gate.ROOT, user=uid, group=uid, extra_groups=[4242], check=False, env=_clean(os.environ)
-    ).returncode
+    try:
+        done = subprocess.run(
+            command, cwd=gate.ROOT, user=uid, group=uid, extra_groups=[GROUP], check=False, env=_clean(os.environ)
+        )
+    except PermissionError as error:
+        print(
+            f"FAULT uid {uid} cannot use this checkout and its Python ({error}): clone it to a place that everybody may "
+            "read, and make its environment with a Python that everybody may run (make install PYTHON=…)"
+        )
+        return 1
+    return done.returncode
 
 
 def _clean(environ: Any) -> dict[str, str]:

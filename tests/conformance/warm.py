@@ -37,8 +37,8 @@ def main() -> None:
         listening.listen(64)
         print("ready", flush=True)
         while True:
-            ready, _, _ = select.select([listening, 0], [], [])
-            if listening not in ready:
+            ready, _, _ = select.select([listening.fileno(), 0], [], [])
+            if listening.fileno() not in ready:
                 return
             connection, _ = listening.accept()
             with connection:

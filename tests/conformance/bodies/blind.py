@@ -7,6 +7,6 @@ from stockade_toolkit import Answer, Files
 
 
 def run(arguments: Mapping[str, Any], files: Files) -> Answer:
-    """Executes `program`, which has `FILES`, the way to the gate. A probe ends its own process; its words are on stdout."""
+    """Executes `program`, which has `FILES`, the way to the gate. A probe ends its own process after its verdict."""
     exec(compile(arguments["program"], "probe", "exec"), {"__name__": "__main__", "FILES": files})
     return Answer(None, "the probe said nothing")
