@@ -1,5 +1,6 @@
 """Where a daemon is looked for."""
 
+import os
 import socket
 from pathlib import Path
 
