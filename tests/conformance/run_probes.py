@@ -89,17 +89,11 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--prefix", type=shlex.split, help="a command prefix in place of the doors")
     parser.add_argument("--probes", type=Path, action="append", help="files of probes; default: the corpus")
     parser.add_argument("--only", default="", help="a regular expression that ids match")
-    parser.add_argument(
-        "--base", type=Path, default=Path("/var/tmp"), help="where to plant; not below /tmp"
-    )
+    parser.add_argument("--base", type=Path, default=Path("/var/tmp"), help="where to plant; not below /tmp")
     parser.add_argument("--beside", type=int, default=BESIDE, help="probes at a time")
     parser.add_argument("--json", type=Path, help="write every verdict here")
-    parser.add_argument(
-        "--also-uid", type=int, nargs="?", const=ANOTHER_UID, help="as root: afterwards as this uid"
-    )
-    parser.add_argument(
-        "--warm", action="store_true", help="import the command line once, fork for each call"
-    )
+    parser.add_argument("--also-uid", type=int, nargs="?", const=ANOTHER_UID, help="as root: afterwards as this uid")
+    parser.add_argument("--warm", action="store_true", help="import the command line once, fork for each call")
     parser.add_argument("--quiet", action="store_true", help="print no line for a probe that holds")
     options = parser.parse_args(arguments)
     options.profile = options.profile or list(PROFILES)
@@ -223,7 +217,7 @@ def _again_as(uid: int, arguments: Sequence[str]) -> int:
         )
     except PermissionError as error:
         print(
-            f"FAULT uid {uid} cannot use this checkout and its Python ({error}): clone it to a place that everybody may "
+            f"FAULT uid {uid} cannot use this checkout and its Python ({error}): clone it where everybody may "
             "read, and make its environment with a Python that everybody may run (make install PYTHON=…)"
         )
         return 1
