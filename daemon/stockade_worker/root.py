@@ -14,6 +14,11 @@ from stockade_worker import kernel, trees
 from stockade_worker.frames import encode
 
 LIBRARY = "/run/stockade/lib"  # where this package and the toolkit are inside
+# Put over what a worker must not see (mounts.py).
+EMPTY_DIRECTORY = "/run/stockade/empty"
+EMPTY_FILE = "/run/stockade/nothing"
+# Nobody lists them: the names in them are those of users. What is mounted below is reached by its whole path.
+_UNLISTED = ("/home", "/root")
 _DEVICES = ("null", "zero", "full", "random", "urandom")
 _READ_ONLY = kernel.MOUNT_ATTR_RDONLY | kernel.MOUNT_ATTR_NOSUID | kernel.MOUNT_ATTR_NODEV
 _BOOT = f"import sys; sys.path.insert(0, {LIBRARY!r}); from stockade_worker.zygote import main; main()"
@@ -75,7 +80,8 @@ def build(plan: dict[str, Any]) -> list[str]:
     _devices()
     for directory in ("/tmp", "/var/tmp", "/dev/shm", "/proc", "/run", "/var", "/etc", "/home"):
         os.makedirs(_inside(directory), exist_ok=True)
-    for path, text in plan["files"].items():
+    os.makedirs(_inside(EMPTY_DIRECTORY))
+    for path, text in {**plan["files"], EMPTY_FILE: ""}.items():
         _write(path, text)
     kernel.mount("proc", _inside("/proc"), "proc", kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC)
     return covered
@@ -105,6 +111,9 @@ def _seal(workspace: str | None) -> None:
     inside."""
     if workspace is not None and not os.path.lexists(workspace):
         os.makedirs(workspace)
+    for directory in _UNLISTED:
+        if os.path.isdir(directory) and not os.path.ismount(directory):
+            os.chmod(directory, 0o111)
     kernel.mount_setattr(
         kernel.AT_FDCWD, "/", set_=kernel.MOUNT_ATTR_RDONLY | kernel.MOUNT_ATTR_NOSUID, recursive=False
     )
