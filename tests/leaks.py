@@ -10,6 +10,7 @@ command made counts, and that is told apart like this:
 * Temporary files: the command gets a TMPDIR of its own, which must be empty at the end but for what other programs are
   known to keep there (`KEPT`). In the places that it shares with others, new names of the product count, unless a
   process that is not the command's has them open.
+* Control groups: new ones of the product, except of a daemon that lives and is not the command's.
 * Mounts: new ones in the mount namespace that the command was started in, except of other known programs. (Other
   namespaces live only as long as a process in them, and processes are counted.)
 
@@ -332,8 +333,24 @@ def _bound_sockets() -> dict[str, str]:
 
 
 def _cgroups() -> Iterator[str]:
+    """Groups of daemons, stockade-PID-START-NAMESPACE-NUMBER; a worker's lies below one, which cannot go before it."""
+    ours = {os.getpid(), *descendants()}
     for parent, directories, _ in os.walk("/sys/fs/cgroup"):
+        directories[:] = [name for name in directories if not _of_another_daemon(name, ours)]
         yield from (f"{parent}/{name}" for name in directories if "stockade" in name)
+
+
+def _of_another_daemon(group: str, ours: set[int]) -> bool:
+    """Whether the group's name gives pid and start time of a living process that is not the command's."""
+    prefix, _, rest = group.partition("-")
+    words = rest.split("-")
+    if prefix != "stockade" or len(words) != 4 or not all(word.isdecimal() for word in words):
+        return False
+    try:
+        fields = Path(f"/proc/{words[0]}/stat").read_text(errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return False
+    return int(words[0]) not in ours and fields[19] == words[1]
 
 
 def _held_by_others() -> set[str]:

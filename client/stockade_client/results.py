@@ -39,7 +39,10 @@ class Usage:
 
     wall_s: float = 0.0  # seconds from dispatch to the end of the body, without the time people thought
     cpu_s: float = 0.0  # user + system seconds of the worker's process tree
-    max_rss_bytes: int = 0  # largest resident set of one process of the tree
+    max_rss_bytes: int = 0  # largest memory of all processes of the tree together at one time
+    read_bytes: int = 0  # read from storage by a command's processes
+    written_bytes: int = 0  # written to storage by them
+    source: str = ""  # of cpu_s and max_rss_bytes: cgroup | sampled, empty where not measured
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +61,7 @@ class CallResult:
     error: Failure | None  # None when ok
     usage: Usage
     layers: tuple[Layer, ...]
-    profile_digest: str  # SHA-256, lower-case hex, of the profile text that the call ran under
+    profile_digest: str  # SHA-256, lower-case hex, over the profile's text and those that it extends
 
     @property
     def text(self) -> str:
@@ -91,5 +94,8 @@ class CallResult:
                 "wall_s": self.usage.wall_s,
                 "cpu_s": self.usage.cpu_s,
                 "max_rss_bytes": self.usage.max_rss_bytes,
+                "read_bytes": self.usage.read_bytes,
+                "written_bytes": self.usage.written_bytes,
+                "source": self.usage.source,
             },
         }

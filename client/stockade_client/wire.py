@@ -108,7 +108,14 @@ def result_of(call_id: str, tool: str, message: types_pb2.Result, value_text: by
         value=value,
         content=tuple(block.text for block in message.content if block.WhichOneof("block") == "text"),
         error=failure,
-        usage=Usage(message.usage.wall_s, message.usage.cpu_s, message.usage.max_rss_bytes),
+        usage=Usage(
+            message.usage.wall_s,
+            message.usage.cpu_s,
+            message.usage.max_rss_bytes,
+            message.usage.read_bytes,
+            message.usage.written_bytes,
+            message.usage.source,
+        ),
         layers=tuple(layer_of(layer) for layer in message.layers),
         profile_digest=message.profile_digest,
     )

@@ -2,10 +2,12 @@
 
 As pid 1 itself a body would misreport: abort() would look like SIGSEGV and SIGTERM would be ignored. Exit facts travel
 on the control descriptor, which no body can reach: init is not dumpable, so /proc/1/fd and ptrace are closed to it.
-When the body's first process ends, so does init, and with pid 1 the kernel ends everything else.
+When the body's first process ends, init kills what is left and waits for it, so that what it reports is of all of
+them; then it ends, too.
 """
 
 import os
+import signal
 from typing import NoReturn
 
 from stockade_worker import body, kernel
@@ -33,14 +35,37 @@ def main(entered: Entered, plan: WorkerPlan) -> NoReturn:
         pid, status, usage = os.wait4(-1, 0)
         cpu_s += usage.ru_utime + usage.ru_stime
         max_rss_kb = max(max_rss_kb, usage.ru_maxrss)
-        if pid != child:
-            continue  # left to us by a parent that ended first
-        exited = {
-            "type": "exited",
-            "exit_code": os.WEXITSTATUS(status) if os.WIFEXITED(status) else None,
-            "signal": os.WTERMSIG(status) if os.WIFSIGNALED(status) else None,
-            "cpu_s": cpu_s,
-            "max_rss_kb": max_rss_kb,
-        }
-        os.write(entered.control, encode(exited))
-        os._exit(0)
+        if pid == child:
+            break  # any other was left to us by a parent that ended first
+    try:
+        os.kill(-1, signal.SIGKILL)  # all of the namespace but us; a fork under way does not escape it
+        while True:
+            _, _, usage = os.wait4(-1, 0)
+            cpu_s += usage.ru_utime + usage.ru_stime
+            max_rss_kb = max(max_rss_kb, usage.ru_maxrss)
+    except (ProcessLookupError, ChildProcessError):
+        pass  # nobody else is left
+    moved = _moved()
+    exited = {
+        "type": "exited",
+        "exit_code": os.WEXITSTATUS(status) if os.WIFEXITED(status) else None,
+        "signal": os.WTERMSIG(status) if os.WIFSIGNALED(status) else None,
+        "cpu_s": cpu_s,
+        "max_rss_kb": max_rss_kb,
+        "read_bytes": moved.get("read_bytes", 0),
+        "written_bytes": moved.get("write_bytes", 0),
+    }
+    os.write(entered.control, encode(exited))
+    os._exit(0)
+
+
+def _moved() -> dict[str, int]:
+    """Bytes that all of the tree has moved from and to storage: of a process that was waited for they are added to its
+    parent, in the end to us (proc_pid_io(5)). Empty where the kernel does not count them."""
+    # What is not dumpable cannot read its own counters; nobody is left who could look at us instead.
+    kernel.prctl(kernel.PR_SET_DUMPABLE, 1)
+    try:
+        with open("/proc/self/io", encoding="ascii") as lines:
+            return {key: int(number) for key, _, number in (line.partition(": ") for line in lines)}
+    except OSError:
+        return {}

@@ -1,19 +1,29 @@
-"""Resource limits of a worker (getrlimit(2)); hard equals soft, so that no body can raise them."""
+"""Resource limits of a worker (getrlimit(2)); hard equals soft, so that no body can raise them.
+
+But for processor time: at the hard limit the kernel sends SIGKILL, which tells nothing, and at the soft one SIGXCPU.
+So the hard one is a second later.
+"""
 
 import resource
 
 from stockade_worker.plan import WorkerPlan
 
+_LOCKED_BYTES = 8 << 20  # the kernel's own default: enough for keys kept out of swap, not for using memory up
+
 
 def apply(plan: WorkerPlan) -> None:
     """Sets the plan's limits. Processes are counted in the worker's own user namespace, which we are in by now."""
-    for kind, value in (
-        (resource.RLIMIT_CORE, 0),
-        (resource.RLIMIT_CPU, plan.cpu_s),
-        (resource.RLIMIT_FSIZE, plan.file_bytes),
-        (resource.RLIMIT_NOFILE, plan.open_files),
-        (resource.RLIMIT_NPROC, plan.processes),
+    for kind, soft, hard in (
+        (resource.RLIMIT_CORE, 0, 0),
+        (resource.RLIMIT_CPU, plan.cpu_s, plan.cpu_s + 1),
+        (resource.RLIMIT_FSIZE, plan.file_bytes, plan.file_bytes),
+        (resource.RLIMIT_NOFILE, plan.open_files, plan.open_files),
+        (resource.RLIMIT_NPROC, plan.processes, plan.processes),
+        (resource.RLIMIT_MEMLOCK, _LOCKED_BYTES, _LOCKED_BYTES),
+        (resource.RLIMIT_RTPRIO, 0, 0),
+        (resource.RLIMIT_NICE, 0, 0),
     ):
-        _, hard = resource.getrlimit(kind)
-        allowed = value if hard == resource.RLIM_INFINITY else min(value, hard)
-        resource.setrlimit(kind, (allowed, allowed))
+        _, most = resource.getrlimit(kind)
+        if most != resource.RLIM_INFINITY:
+            soft, hard = min(soft, most), min(hard, most)
+        resource.setrlimit(kind, (soft, hard))

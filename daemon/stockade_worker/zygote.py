@@ -13,7 +13,7 @@ import signal
 import socket
 import sys
 
-from stockade_worker import enter, init, kernel, userns
+from stockade_worker import enter, init, kernel, mounts, userns
 from stockade_worker.frames import Channel, Frame
 from stockade_worker.mounter import INSIDE_UID
 from stockade_worker.plan import WorkerPlan
@@ -25,14 +25,13 @@ WORKER_NAMESPACES = (
     | kernel.CLONE_NEWNET
     | kernel.CLONE_NEWIPC
     | kernel.CLONE_NEWUTS
-    | kernel.CLONE_NEWCGROUP
 )
 
 
 def _enter_namespaces(hostname: str) -> None:
     uid, gid = os.getuid(), os.getgid()
     # Not a new pid namespace: this process is pid 1 of one since the mounter cloned it.
-    kernel.unshare(WORKER_NAMESPACES & ~kernel.CLONE_NEWPID)
+    kernel.unshare(WORKER_NAMESPACES & ~kernel.CLONE_NEWPID | kernel.CLONE_NEWCGROUP)
     userns.map_single(INSIDE_UID, uid, gid)
     socket.sethostname(hostname)
 
@@ -102,6 +101,7 @@ def main() -> None:
         for name in start.header["modules"]:
             importlib.import_module(name)
         plan = WorkerPlan.from_frame(start.header, start.blob)
+        mounts.covers()
     except Exception as error:
         number = getattr(error, "errno", None) or 0
         channel.send({"type": "failed", "step": step, "errno": number, "message": str(error)})

@@ -107,7 +107,7 @@ def test_call_with_json_prints_one_object(stockade: Stockade) -> None:
     assert printed["ok"] is True
     assert printed["value"]["exit_code"] == 3
     assert printed["error"] is None
-    assert list(printed["usage"]) == ["wall_s", "cpu_s", "max_rss_bytes"]
+    assert list(printed["usage"]) == ["wall_s", "cpu_s", "max_rss_bytes", "read_bytes", "written_bytes", "source"]
 
 
 @pytest.mark.parametrize(

@@ -134,6 +134,35 @@ def test_a_next_start_that_fails_is_a_failure() -> None:
     assert "the next start ended with status 1: false" in done.stderr
 
 
+def group_of_a_daemon(pid: int) -> str:
+    """The path of a control group named like that of a daemon with this pid; skips where none can be made."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    name = f"stockade-{pid}-{fields[19]}-{os.stat('/proc/self/ns/pid').st_ino}-1"
+    for directory in ("/sys/fs/cgroup/pids", "/sys/fs/cgroup"):
+        if os.path.exists(f"{directory}/cgroup.procs"):
+            try:
+                os.mkdir(f"{directory}/{name}")
+            except OSError:
+                continue
+            os.rmdir(f"{directory}/{name}")
+            return f"{directory}/{name}"
+    pytest.skip("this user cannot make control groups here")
+
+
+def test_a_control_group_that_is_left_fails_unless_its_daemon_is_another_that_lives() -> None:
+    with subprocess.Popen(["/bin/sleep", "600"]) as other:
+        path = group_of_a_daemon(other.pid)
+        try:
+            assert leaks(*python(f"import os; os.mkdir({path!r})"), patience=0.2).returncode == 0
+        finally:
+            other.kill()
+            os.rmdir(path)
+    done = leaks(*python(f"import os; os.mkdir({path!r})"), patience=0.2)
+    os.rmdir(path)
+    assert done.returncode == 1
+    assert f"left behind: cgroup {path}" in done.stderr
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
 def test_a_mount_that_is_left_fails(tmp_path: Path) -> None:
     mounted = subprocess.run(["mount", "-t", "tmpfs", "probe", str(tmp_path)], check=False)

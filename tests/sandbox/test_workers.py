@@ -44,7 +44,8 @@ def test_a_layer_is_held_only_where_the_kernel_says_so() -> None:
         "NoNewPrivs": "1",
         "Seccomp": "0",
     }
-    held = {layer.name: layer.held for layer in layers.held(facts, ours, own_uid=False, overlay=False)}
+    cgroup = Layer("cgroup", False, "why")
+    held = {layer.name: layer.held for layer in layers.held(facts, ours, own_uid=False, overlay=False, cgroup=cgroup)}
     assert {name for name in ("user", "mount", "pid", "net", "ipc", "uts", "cgroup_ns") if held[name]} == {
         "user",
         "pid",

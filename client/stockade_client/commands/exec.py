@@ -127,6 +127,10 @@ def status_of(result: "client.CallResult") -> int:
     if result.error is None:
         return _own_status(result)
     complain(str(result.error))
+    if result.error.code == "RESOURCE_LIMIT":
+        # Killed by a limit is killed: by the signal that did it, or by SIGKILL where only the whole is known.
+        own = _own_status(result)
+        return own if own != BROKEN else 128 + signal.SIGKILL
     if result.error.domain == "deadline":
         return TIMED_OUT
     if result.error.domain == "policy":

@@ -8,25 +8,28 @@ import os
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 
 from stockade_daemon.errors import ArgumentsRefusal, Refusal, ToolFailure
+from stockade_daemon.gate.names import visible
 from stockade_daemon.pipeline import outcomes
 from stockade_daemon.pipeline.context import CallUnderWay, Services
 from stockade_daemon.pipeline.output import Output, pump
 from stockade_daemon.pipeline.stop import Stopped
 from stockade_daemon.pipeline.stopped import while_running
 from stockade_daemon.policy.subjects import Judged
+from stockade_daemon.sandbox.accounting import Account, Exit
 from stockade_daemon.sandbox.channel import ChannelClosed
 from stockade_daemon.sandbox.effects import Difference, Effect, difference
-from stockade_daemon.sandbox.worker import Exit, Worker
-from stockade_daemon.values import Json, Outcome, Usage
+from stockade_daemon.sandbox.worker import Worker
+from stockade_daemon.values import Json, Limits, Outcome
 from stockade_worker.frames import BrokenFrame
 
 _IN_VALUE = 64 * 1024  # bytes of each stream
 _FOR_MODEL = 28 * 1024  # of each, so that both stay below the tool's cap and are cut in one place only
 _DISCARDED = "what it had changed was discarded"
 # What the body's process may say before it becomes the command; anything else from it is no answer.
-_CANNOT_START = {"FS_NOT_FOUND", "FS_NOT_DIRECTORY", "FS_PERMISSION_DENIED", "FS_IO_ERROR"}
+_CANNOT_START = {"FS_NOT_FOUND", "FS_NOT_DIRECTORY", "FS_OUTSIDE_WORKSPACE", "FS_PERMISSION_DENIED", "FS_IO_ERROR"}
 
 
 async def run_command(services: Services, judged: Judged, under_way: CallUnderWay, worker: Worker) -> Outcome:
@@ -39,6 +42,7 @@ async def run_command(services: Services, judged: Judged, under_way: CallUnderWa
     header = {"type": "command", "directory": arguments.get("cwd") or "", "shell": shell}
     started = time.monotonic()
     refusal: Refusal | None = None
+    killed = False
     ended: Exit | None = None
     async with asyncio.TaskGroup() as pumps:
         pumps.create_task(pump(worker.stdout, under_way.stdout))
@@ -48,7 +52,9 @@ async def run_command(services: Services, judged: Judged, under_way: CallUnderWa
                 await worker.requests.send(header, b"".join(part + b"\0" for part in vector))
             ended = await under_way.stop.race(worker.exited())
         except Stopped as stopped:
+            killed = True
             refusal = while_running(stopped, limit=under_way.clock.reason, after=_DISCARDED)
+            await worker.look(moved=True)
         except Refusal as error:
             refusal = error
         finally:
@@ -57,13 +63,22 @@ async def run_command(services: Services, judged: Judged, under_way: CallUnderWa
         await worker.gone()
     if ended is not None and refusal is None:
         refusal = await _could_not_start(worker)
+    account = worker.account(ended)
+    refusal = _limited(refusal, account, judged.session.profile.limits)
     found = await _effects(worker, judged)
-    usage = Usage(
-        wall_s=under_way.clock.spent or time.monotonic() - started,
-        cpu_s=ended.cpu_s if ended else 0.0,
-        max_rss_bytes=ended.max_rss_bytes if ended else 0,
-    )
-    value = await _value(under_way.stdout, under_way.stderr, ended, found)
+    usage = replace(account.usage, wall_s=under_way.clock.spent or time.monotonic() - started)
+    value: dict[str, Json] = {
+        **await _output(under_way.stdout, under_way.stderr),
+        "exit_code": ended.exit_code if ended else None,
+        "signal": ended.signal if ended else None,
+        "timed_out": refusal is not None and refusal.code == "TOOL_TIMEOUT",
+        "killed": killed or "memory (sampled)" in account.limits_hit,
+        "oom": account.oom,
+        "limits_hit": list(account.limits_hit),
+        "effects": [_effect_body(each) for each in found.effects],
+        "effects_total": found.total,
+        "effects_disposition": "discarded",
+    }
     content = await _for_model(under_way, value, found)
     if refusal is not None:
         failed = outcomes.refused(refusal, layers=worker.layers, usage=usage)
@@ -110,20 +125,23 @@ async def _effects(worker: Worker, judged: Judged) -> Difference:
     return await asyncio.to_thread(difference, os.fspath(worker.scratch.upper), judged.session.workspace)
 
 
-async def _value(stdout: Output, stderr: Output, ended: Exit | None, found: Difference) -> dict[str, Json]:
+def _limited(refusal: Refusal | None, account: Account, limits: Limits) -> Refusal | None:
+    """RESOURCE_LIMIT where a limit ended the command; what ended it otherwise stays what it was."""
+    reached = account.reached(limits)
+    if reached is None or (refusal is not None and refusal.code != "TOOL_OUTCOME_UNKNOWN"):
+        return refusal
+    return ToolFailure("RESOURCE_LIMIT", f"the command reached its limit of {reached}; {_DISCARDED}. {outcomes.LESS}")
+
+
+async def _output(stdout: Output, stderr: Output) -> dict[str, Json]:
     out, out_cut = await stdout.text(_IN_VALUE)
     err, err_cut = await stderr.text(_IN_VALUE)
     return {
         "stdout": out,
         "stderr": err,
-        "exit_code": ended.exit_code if ended else None,
-        "signal": ended.signal if ended else None,
         "truncated": out_cut or err_cut,
         "stdout_bytes": stdout.size + stdout.dropped,
         "stderr_bytes": stderr.size + stderr.dropped,
-        "effects": [_effect_body(each) for each in found.effects],
-        "effects_total": found.total,
-        "effects_disposition": "discarded",
     }
 
 
@@ -145,7 +163,7 @@ async def _for_model(under_way: CallUnderWay, value: dict[str, Json], found: Dif
     elif not blocks and value["exit_code"] == 0:
         blocks.append("[no output, exit status 0]")
     if found.total:
-        names = ", ".join(f"{each.path} ({each.change})" for each in found.effects[:20])
+        names = ", ".join(f"{visible(each.path)} ({each.change})" for each in found.effects[:20])
         more = f" and {found.total - 20} more" if found.total > 20 else ""
         blocks.append(f"[changes made by this command were discarded: {names}{more}]")
     return tuple(blocks)

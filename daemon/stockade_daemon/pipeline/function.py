@@ -11,6 +11,7 @@ A frame that is none of these, malformed, oversize or out of place fails the cal
 import asyncio
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from stockade_daemon import json_text
@@ -24,9 +25,10 @@ from stockade_daemon.pipeline.output import pump
 from stockade_daemon.pipeline.stop import Stopped
 from stockade_daemon.pipeline.stopped import while_running
 from stockade_daemon.policy.subjects import Judged
+from stockade_daemon.sandbox.accounting import Exit
 from stockade_daemon.sandbox.channel import ChannelClosed
 from stockade_daemon.sandbox.worker import Worker
-from stockade_daemon.values import Json, Outcome, Usage
+from stockade_daemon.values import Json, Outcome
 from stockade_worker.frames import BrokenFrame, Frame
 
 # Codes that a body may give for itself. Others are the daemon's word: a body repeats them only after the daemon has
@@ -37,6 +39,7 @@ _OWN_CODES = {
 }  # fmt: skip
 _MOST_FRAMES = 100_000  # of one call
 _MOST_TEXT = 2000  # of a message
+_LAST_WORDS_S = 1.0  # how long a body that has hung up may take to end
 _MODULES = "stockade_worker.tools"
 
 
@@ -55,8 +58,16 @@ async def run_function(services: Services, judged: Judged, under_way: CallUnderW
             outcome = outcomes.refused(refusal)
         finally:
             talk.close()
-            worker.kill()
-    usage = Usage(wall_s=under_way.clock.spent)
+            try:
+                await worker.look()
+            finally:
+                worker.kill()
+    account = worker.account(talk.ended)
+    reached = account.reached(judged.session.profile.limits)
+    if talk.hung_up and reached is not None:
+        message = f"the tool reached its limit of {reached}; {talk.effects()}. {outcomes.LESS}"
+        outcome = outcomes.failed("RESOURCE_LIMIT", message)
+    usage = replace(account.usage, wall_s=under_way.clock.spent)
     return Outcome(
         value=outcome.value,
         has_value=outcome.has_value,
@@ -72,7 +83,10 @@ class _Conversation:
         self._services = services
         self._judged = judged
         self._under_way = under_way
+        self._worker = worker
         self._requests = worker.requests
+        self.hung_up = False  # the body's process ended its channel without an answer
+        self.ended: Exit | None = None  # how, where that is known
         self._gate: Gate = under_way.live.gate
         self._opened: dict[str, Opened] = {}
         self._showed: list[tuple[str, int, int]] = []
@@ -114,17 +128,19 @@ class _Conversation:
         try:
             await self._requests.send(header, json_text.dump(call.arguments))
         except ChannelClosed as error:
-            raise self._gone() from error
+            raise await self._gone() from error
 
     async def _next(self) -> Frame:
         try:
             return await self._requests.receive()
         except ChannelClosed as error:
-            raise self._gone() from error
+            raise await self._gone() from error
         except BrokenFrame as error:
             raise _broken(str(error)) from error
 
-    def _gone(self) -> Refusal:
+    async def _gone(self) -> Refusal:
+        self.hung_up = True
+        self.ended = await self._worker.last_words(_LAST_WORDS_S)
         return ToolFailure(
             "TOOL_FAILED",
             f"the tool's process ended without an answer (killed, or out of a limit); {self.effects()}. "
@@ -143,7 +159,7 @@ class _Conversation:
         try:
             await self._requests.send(header, descriptors=() if descriptor is None else (descriptor,))
         except ChannelClosed as error:
-            raise self._gone() from error
+            raise await self._gone() from error
         finally:
             if descriptor is not None:
                 os.close(descriptor)

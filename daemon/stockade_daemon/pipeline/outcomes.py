@@ -1,10 +1,13 @@
 """Making outcomes: successes, refusals and failures in one shape, and the JSON body that records them."""
 
 from collections.abc import Mapping
-from typing import cast
+from typing import Final, cast
 
 from stockade_daemon.errors import CODES, Refusal
 from stockade_daemon.values import Failure, Json, Layer, Outcome, Usage
+
+# The remedy of every RESOURCE_LIMIT.
+LESS: Final = "Do with less, or have the profile allow more"
 
 
 def failed(code: str, message: str, *, layers: tuple[Layer, ...] = (), usage: Usage | None = None) -> Outcome:
@@ -37,6 +40,9 @@ def body(outcome: Outcome, profile_digest: str) -> dict[str, Json]:
         "wall_s": round(usage.wall_s, 6),
         "cpu_s": round(usage.cpu_s, 6),
         "max_rss_bytes": usage.max_rss_bytes,
+        "read_bytes": usage.read_bytes,
+        "written_bytes": usage.written_bytes,
+        "source": usage.source,
     }
     result["profile_digest"] = profile_digest
     return result

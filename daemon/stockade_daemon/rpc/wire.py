@@ -181,6 +181,9 @@ def _result(body: Mapping[str, Json], value: bytes | None) -> types_pb2.Result:
             wall_s=usage.get("wall_s", 0.0),
             cpu_s=usage.get("cpu_s", 0.0),
             max_rss_bytes=usage.get("max_rss_bytes", 0),
+            read_bytes=usage.get("read_bytes", 0),
+            written_bytes=usage.get("written_bytes", 0),
+            source=usage.get("source", ""),
         ),
         profile_digest=recorded.get("profile_digest", ""),
     )

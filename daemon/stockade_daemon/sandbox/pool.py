@@ -8,6 +8,7 @@ from pathlib import Path
 
 from stockade_daemon.errors import ConfigurationError, SandboxFailure
 from stockade_daemon.sandbox import uids
+from stockade_daemon.sandbox.cgroups import Cgroups
 from stockade_daemon.sandbox.mounter import Mounter
 from stockade_daemon.sandbox.room import Place, Room
 from stockade_daemon.sandbox.scratch import ScratchRoom
@@ -21,10 +22,18 @@ _IDLE_S = 60.0  # a template that long without a call is ended: it is about as m
 class Pool:
     """Gives workers to calls. Everything in it runs on one event loop."""
 
-    def __init__(self, mounter: Mounter, scratch: ScratchRoom, allotment: uids.UidAllotment, tasks: asyncio.TaskGroup):
+    def __init__(
+        self,
+        mounter: Mounter,
+        scratch: ScratchRoom,
+        allotment: uids.UidAllotment,
+        cgroups: Cgroups,
+        tasks: asyncio.TaskGroup,
+    ) -> None:
         self._mounter = mounter
         self._scratch = scratch
         self._uids = allotment
+        self._cgroups = cgroups
         self._tasks = tasks
         self._rooms: dict[str, Room] = {}
         self._number = 0
@@ -32,8 +41,11 @@ class Pool:
 
     @classmethod
     @asynccontextmanager
-    async def start(cls, state: Path) -> AsyncIterator["Pool"]:
-        """A pool whose private directories lie in `state`. At the end no worker, template or mounter is left."""
+    async def start(cls, state: Path, *, cgroups: bool = True) -> AsyncIterator["Pool"]:
+        """A pool whose private directories lie in `state`. At the end no worker, template or mounter is left.
+
+        `cgroups` is false in tests that show how things are without control groups.
+        """
         places = {name: state / name for name in ("mounts", "scratch")}
         for place in places.values():
             try:
@@ -46,10 +58,11 @@ class Pool:
         await asyncio.to_thread(scratch.clean)
         host_uids = uids.available()
         async with (
+            Cgroups.start(wanted=cgroups) as groups,
             Mounter.start(places["mounts"], mode="user" if host_uids is None else "root") as mounter,
             asyncio.TaskGroup() as tasks,
         ):
-            pool = cls(mounter, scratch, uids.UidAllotment(host_uids), tasks)
+            pool = cls(mounter, scratch, uids.UidAllotment(host_uids), groups, tasks)
             sweeper = tasks.create_task(pool._retire_idle())
             try:
                 yield pool
@@ -64,7 +77,13 @@ class Pool:
         if session_id not in self._rooms:
             self._number += 1
             self._rooms[session_id] = Room(
-                self._number, profile, place, mounter=self._mounter, scratch=self._scratch, uids=self._uids
+                self._number,
+                profile,
+                place,
+                mounter=self._mounter,
+                scratch=self._scratch,
+                uids=self._uids,
+                cgroups=self._cgroups,
             )
 
     async def close_room(self, session_id: str) -> None:
@@ -84,9 +103,11 @@ class Pool:
         room.busy += 1
         try:
             worker = await room.take(access)
+            watching = self._tasks.create_task(worker.watch())
             try:
                 yield worker
             finally:
+                watching.cancel()
                 worker.kill()
                 # Not awaited: the caller has what it wants, and a reply must not wait for a process to die.
                 self._tasks.create_task(self._finish(session_id, room, worker, access))

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from stockade_daemon.errors import SandboxFailure
 from stockade_daemon.sandbox import layers as layer_rules
+from stockade_daemon.sandbox.cgroups import Cgroups
 from stockade_daemon.sandbox.channel import ChannelClosed
 from stockade_daemon.sandbox.mounter import Mounter
 from stockade_daemon.sandbox.plan import plan
@@ -34,9 +35,8 @@ class Place:
 
 
 def namespaces_of_this_process() -> dict[str, int]:
-    return {
-        name: os.stat(f"/proc/self/ns/{name}").st_ino for name in ("user", "mnt", "pid", "net", "ipc", "uts", "cgroup")
-    }
+    names = ("user", "mnt", "pid", "net", "ipc", "uts", "cgroup", "time_for_children")
+    return {name: os.stat(f"/proc/self/ns/{name}").st_ino for name in names if os.path.exists(f"/proc/self/ns/{name}")}
 
 
 class Room:
@@ -51,6 +51,7 @@ class Room:
         mounter: Mounter,
         scratch: ScratchRoom,
         uids: UidAllotment,
+        cgroups: Cgroups,
     ) -> None:
         self._key = key
         self._profile = profile
@@ -58,6 +59,7 @@ class Room:
         self._mounter = mounter
         self._scratch = scratch
         self._uids = uids
+        self._cgroups = cgroups
         self._uid: int | None = None
         self._template: Template | None = None
         self._stack = AsyncExitStack()
@@ -158,7 +160,7 @@ class Room:
             if self._uid is not None:
                 ends.give_to(self._uid)
             given = (*ends.inner(), *(() if mount is None else (mount,)))
-            pidfd = await template.spawn(given, workspace=mount is not None)
+            pidfd = await template.spawn(given, workspace=mount is not None, writable=access is Access.OVERLAY)
         except BaseException as error:
             ends.close_inner()
             ends.close_outer()
@@ -171,11 +173,17 @@ class Room:
             if mount is not None:
                 os.close(mount)
         ends.close_inner()
-        worker = Worker(ends, pidfd, scratch=scratch)
+        worker = Worker(ends, pidfd, limits=self._profile.limits, scratch=scratch)
         try:
+            in_group = await worker.join(self._cgroups)
+            await worker.go()
             facts = await worker.ready()
             worker.layers = layer_rules.held(
-                facts, namespaces_of_this_process(), own_uid=self._uid is not None, overlay=scratch is not None
+                facts,
+                namespaces_of_this_process(),
+                own_uid=self._uid is not None,
+                overlay=scratch is not None,
+                cgroup=in_group,
             )
             lacking = layer_rules.missing(worker.layers, self._profile.required_layers)
             if lacking:

@@ -1,34 +1,32 @@
 """One worker: one call's process tree, from the daemon's side."""
 
 import asyncio
+import logging
 import os
 import select
 import signal
 import socket
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from stockade_daemon.errors import InfrastructureFailure, SandboxFailure, ToolFailure
+from stockade_daemon.sandbox.accounting import Account, Exit, account
+from stockade_daemon.sandbox.cgroup_files import Figures, since
+from stockade_daemon.sandbox.cgroups import Cgroups, Group
 from stockade_daemon.sandbox.channel import ChannelClosed, FrameChannel
+from stockade_daemon.sandbox.sampling import Sampled
 from stockade_daemon.sandbox.scratch import Scratch
-from stockade_daemon.values import Layer
+from stockade_daemon.values import Layer, Limits
 from stockade_worker.frames import BrokenFrame, Frame
 
+_log = logging.getLogger(__name__)
 # A body's frame: a header of this many bytes, a blob of this many. An edit's replacement is bounded by the arguments.
 _MAX_HEADER = 1 << 20
 _MAX_BLOB = 16 << 20
 _MAX_FACTS = 16384
-
-
-@dataclass(frozen=True, slots=True)
-class Exit:
-    """How the body's first process ended; from init, which no body can speak for."""
-
-    exit_code: int | None
-    signal: int | None
-    cpu_s: float
-    max_rss_bytes: int
+_OOM_INTERVAL_S = 0.1
 
 
 @dataclass(slots=True)
@@ -64,18 +62,38 @@ class Ends:
 class Worker:
     """A sealed sandbox that waits for its one job. `close` ends it, whatever it is doing."""
 
-    def __init__(self, ends: Ends, pidfd: int, *, scratch: Scratch | None) -> None:
+    def __init__(self, ends: Ends, pidfd: int, *, limits: Limits, scratch: Scratch | None) -> None:
         self.layers: tuple[Layer, ...] = ()  # known once it is ready
         self.scratch = scratch
         self.stdout = ends.stdout[0]
         self.stderr = ends.stderr[0]
         self.requests = FrameChannel(ends.requests[0], max_header=_MAX_HEADER, max_blob=_MAX_BLOB)
         self._control = FrameChannel(ends.control[0], max_header=_MAX_FACTS)
+        self._limits = limits
+        self._group: Group | None = None
+        self._idle = Figures()  # of the group before it has its job
+        self._over = False  # it was killed because a look saw more memory than it may use
         self._pidfd = pidfd
+        self._sampled = Sampled(_host_pid(pidfd))
         self._loop = asyncio.get_running_loop()
         self._gone = asyncio.Event()
         self._closed = False
         self._loop.add_reader(pidfd, self._ended)
+
+    async def join(self, cgroups: Cgroups) -> Layer:
+        """Puts it into a control group of its own, while it still waits; says whether the limits are in force."""
+        failure = ""
+        try:
+            self._group = await asyncio.to_thread(cgroups.admit, self._sampled.pid, self._limits)
+        except OSError as error:
+            failure = f"the worker could not be put into a control group: {error}"
+            _log.warning("%s", failure)
+        return cgroups.layer(self._group, failure)
+
+    async def go(self) -> None:
+        """Lets it enter its sandbox: whatever it makes from here on belongs to its group."""
+        with suppress(ChannelClosed):  # a worker that is gone already has left its last words, or none
+            await self._control.send({"type": "go"})
 
     async def ready(self) -> Mapping[str, Any]:
         """Waits until the sandbox is sealed; returns what the kernel says of it.
@@ -94,6 +112,8 @@ class Worker:
         facts = frame.header["facts"]
         if not isinstance(facts, dict):
             raise SandboxFailure("SANDBOX_FAILED", "a worker reported no facts")
+        if self._group is not None:
+            self._idle = self._group.figures()
         return facts
 
     async def exited(self) -> Exit:
@@ -110,6 +130,36 @@ class Worker:
                 "the worker was ended from outside (killed, or the host ran out of memory); effects: none (proven). "
                 "Look at the host's log, then repeat the call",
             ) from error
+
+    async def last_words(self, seconds: float) -> Exit | None:
+        """The end of the body's first process where it is reported soon; None where it is not."""
+        try:
+            async with asyncio.timeout(seconds):
+                return await self.exited()
+        except (TimeoutError, InfrastructureFailure):
+            return None
+
+    async def watch(self) -> None:
+        """Ends all of it over its memory while it has its job, where the kernel does not: that kills one process in a
+        group of version 1, and none without a group."""
+        if self._group is None or not self._group.knows_memory:
+            await self._sampled.until_over(self._limits.memory_mb * 1024 * 1024)
+            self._over = True
+        else:
+            await asyncio.sleep(_OOM_INTERVAL_S)  # most calls are over before the first look
+            while not self._group.figures().oom_kills:  # noqa: ASYNC110 (a file of the kernel's has no event)
+                await asyncio.sleep(_OOM_INTERVAL_S)
+        self.kill()
+
+    async def look(self, *, moved: bool = False) -> None:
+        """A last look before it is killed, for what only living processes tell. `moved`: the bytes moved as well."""
+        if not self._gone.is_set() and (moved or None in (self._idle.cpu_s, self._idle.peak_bytes)):
+            await self._sampled.look()
+
+    def account(self, ended: Exit | None) -> Account:
+        """What it used and which limits it met. Final once it is gone."""
+        counted = since(self._group.figures(), self._idle) if self._group is not None else None
+        return account(counted, self._sampled, ended, self._limits, over=self._over)
 
     async def gone(self) -> None:
         """Waits until every process of the worker is gone: its pid namespace has ended (pidfd_open(2))."""
@@ -143,8 +193,16 @@ class Worker:
         self._control.close()
         os.close(self.stdout)
         os.close(self.stderr)
+        if self._group is not None:
+            await asyncio.to_thread(self._group.remove)
         if self.scratch is not None:
             await self.scratch.remove()
+
+
+def _host_pid(pidfd: int) -> int:
+    """The pid of a pidfd, as this process's pid namespace has it (pidfd_open(2)); -1 where it has ended."""
+    with open(f"/proc/self/fdinfo/{pidfd}", encoding="ascii") as lines:
+        return next((int(line.split()[1]) for line in lines if line.startswith("Pid:")), -1)
 
 
 def _exit(frame: Frame) -> Exit:
@@ -152,6 +210,7 @@ def _exit(frame: Frame) -> Exit:
     header = frame.header
     code, number = header.get("exit_code"), header.get("signal")
     cpu_s, max_rss_kb = header.get("cpu_s"), header.get("max_rss_kb")
+    read, written = header.get("read_bytes"), header.get("written_bytes")
     if (
         frame.type != "exited"
         or not (code is None or (type(code) is int and 0 <= code <= 255))
@@ -159,6 +218,8 @@ def _exit(frame: Frame) -> Exit:
         or (code is None) == (number is None)
         or not (isinstance(cpu_s, int | float) and cpu_s >= 0)
         or not (type(max_rss_kb) is int and max_rss_kb >= 0)
+        or not (type(read) is int and read >= 0)
+        or not (type(written) is int and written >= 0)
     ):
         raise ToolFailure("INVALID_TOOL_OUTPUT", "the worker's init sent something that is no report of an exit")
-    return Exit(code, number, float(cpu_s), max_rss_kb * 1024)
+    return Exit(code, number, float(cpu_s), max_rss_kb * 1024, read, written)

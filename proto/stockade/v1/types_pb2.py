@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17stockade/v1/types.proto\x12\x0bstockade.v1\"3\n\x05Layer\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04held\x18\x02 \x01(\x08\x12\x0e\n\x06reason\x18\x03 \x01(\t\"=\n\x05Usage\x12\x0e\n\x06wall_s\x18\x01 \x01(\x01\x12\r\n\x05\x63pu_s\x18\x02 \x01(\x01\x12\x15\n\rmax_rss_bytes\x18\x03 \x01(\x04\"G\n\x07\x46\x61ilure\x12\x0c\n\x04\x63ode\x18\x01 \x01(\t\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\x0e\n\x06\x64omain\x18\x03 \x01(\t\x12\r\n\x05retry\x18\x04 \x01(\t\"\'\n\x0c\x43ontentBlock\x12\x0e\n\x04text\x18\x01 \x01(\tH\x00\x42\x07\n\x05\x62lock\"\xe7\x01\n\x06Result\x12\n\n\x02ok\x18\x01 \x01(\x08\x12\r\n\x05value\x18\x02 \x01(\x0c\x12\x12\n\nvalue_size\x18\x03 \x01(\x04\x12*\n\x07\x63ontent\x18\x04 \x03(\x0b\x32\x19.stockade.v1.ContentBlock\x12#\n\x05\x65rror\x18\x05 \x01(\x0b\x32\x14.stockade.v1.Failure\x12\"\n\x06layers\x18\x06 \x03(\x0b\x32\x12.stockade.v1.Layer\x12!\n\x05usage\x18\x07 \x01(\x0b\x32\x12.stockade.v1.Usage\x12\x16\n\x0eprofile_digest\x18\x08 \x01(\tb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17stockade/v1/types.proto\x12\x0bstockade.v1\"3\n\x05Layer\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04held\x18\x02 \x01(\x08\x12\x0e\n\x06reason\x18\x03 \x01(\t\"x\n\x05Usage\x12\x0e\n\x06wall_s\x18\x01 \x01(\x01\x12\r\n\x05\x63pu_s\x18\x02 \x01(\x01\x12\x15\n\rmax_rss_bytes\x18\x03 \x01(\x04\x12\x12\n\nread_bytes\x18\x04 \x01(\x04\x12\x15\n\rwritten_bytes\x18\x05 \x01(\x04\x12\x0e\n\x06source\x18\x06 \x01(\t\"G\n\x07\x46\x61ilure\x12\x0c\n\x04\x63ode\x18\x01 \x01(\t\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\x0e\n\x06\x64omain\x18\x03 \x01(\t\x12\r\n\x05retry\x18\x04 \x01(\t\"\'\n\x0c\x43ontentBlock\x12\x0e\n\x04text\x18\x01 \x01(\tH\x00\x42\x07\n\x05\x62lock\"\xe7\x01\n\x06Result\x12\n\n\x02ok\x18\x01 \x01(\x08\x12\r\n\x05value\x18\x02 \x01(\x0c\x12\x12\n\nvalue_size\x18\x03 \x01(\x04\x12*\n\x07\x63ontent\x18\x04 \x03(\x0b\x32\x19.stockade.v1.ContentBlock\x12#\n\x05\x65rror\x18\x05 \x01(\x0b\x32\x14.stockade.v1.Failure\x12\"\n\x06layers\x18\x06 \x03(\x0b\x32\x12.stockade.v1.Layer\x12!\n\x05usage\x18\x07 \x01(\x0b\x32\x12.stockade.v1.Usage\x12\x16\n\x0eprofile_digest\x18\x08 \x01(\tb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,11 +34,11 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_LAYER']._serialized_start=40
   _globals['_LAYER']._serialized_end=91
   _globals['_USAGE']._serialized_start=93
-  _globals['_USAGE']._serialized_end=154
-  _globals['_FAILURE']._serialized_start=156
-  _globals['_FAILURE']._serialized_end=227
-  _globals['_CONTENTBLOCK']._serialized_start=229
-  _globals['_CONTENTBLOCK']._serialized_end=268
-  _globals['_RESULT']._serialized_start=271
-  _globals['_RESULT']._serialized_end=502
+  _globals['_USAGE']._serialized_end=213
+  _globals['_FAILURE']._serialized_start=215
+  _globals['_FAILURE']._serialized_end=286
+  _globals['_CONTENTBLOCK']._serialized_start=288
+  _globals['_CONTENTBLOCK']._serialized_end=327
+  _globals['_RESULT']._serialized_start=330
+  _globals['_RESULT']._serialized_end=561
 # @@protoc_insertion_point(module_scope)

@@ -22,9 +22,10 @@ DESCRIPTOR: _descriptor.FileDescriptor
 class Layer(_message.Message):
     """A sandbox layer and whether it was in force.
 
-    Names: user, mount, pid, net, ipc, uts, cgroup_ns (namespaces), root (a new root, pivoted), proc (a proc mount of
+    Names: user, mount, pid, net, ipc, uts, cgroup_ns, time (namespaces), root (a new root, pivoted), proc (a proc mount of
     the worker's own), overlay (a private view of the workspace), uid (a host uid of the daemon's own range), groups (no
-    supplementary groups), capabilities (every set empty), no_new_privs, seccomp, rlimits.
+    supplementary groups), capabilities (every set empty), no_new_privs, landlock, seccomp, rlimits, cgroup
+    (limits on memory, processes and processor time of all processes together).
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -60,22 +61,36 @@ class Usage(_message.Message):
     WALL_S_FIELD_NUMBER: _builtins.int
     CPU_S_FIELD_NUMBER: _builtins.int
     MAX_RSS_BYTES_FIELD_NUMBER: _builtins.int
+    READ_BYTES_FIELD_NUMBER: _builtins.int
+    WRITTEN_BYTES_FIELD_NUMBER: _builtins.int
+    SOURCE_FIELD_NUMBER: _builtins.int
     wall_s: _builtins.float
     """seconds from dispatch to the end of the body, without the time people thought"""
     cpu_s: _builtins.float
     """user + system seconds of the worker's process tree"""
     max_rss_bytes: _builtins.int
-    """largest resident set of one process of the tree"""
+    """largest memory of all processes of the tree together at one time"""
+    read_bytes: _builtins.int
+    """read from storage by a command's processes; what was in memory already does not count"""
+    written_bytes: _builtins.int
+    """written to storage by them; /tmp does not count"""
+    source: _builtins.str
+    """Where cpu_s and max_rss_bytes come from. cgroup: the kernel's count, with page cache and /tmp. sampled: what
+    processes had used when they ended, and looks at the tree every 50 ms. Empty: not measured.
+    """
     def __init__(
         self,
         *,
         wall_s: _builtins.float = ...,
         cpu_s: _builtins.float = ...,
         max_rss_bytes: _builtins.int = ...,
+        read_bytes: _builtins.int = ...,
+        written_bytes: _builtins.int = ...,
+        source: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cpu_s", b"cpu_s", "max_rss_bytes", b"max_rss_bytes", "wall_s", b"wall_s"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cpu_s", b"cpu_s", "max_rss_bytes", b"max_rss_bytes", "read_bytes", b"read_bytes", "source", b"source", "wall_s", b"wall_s", "written_bytes", b"written_bytes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -160,7 +175,7 @@ class Result(_message.Message):
     value_size: _builtins.int
     """Length in bytes of the whole value's JSON text."""
     profile_digest: _builtins.str
-    """SHA-256, lower-case hex, of the profile text that the call ran under."""
+    """SHA-256, lower-case hex, over the profile's text that the call ran under and those that it extends."""
     @_builtins.property
     def content(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContentBlock]: ...
     @_builtins.property
