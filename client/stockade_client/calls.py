@@ -93,12 +93,19 @@ class Call:
             await self._wait(WAIT_S)
         return self.settled
 
-    async def cancel(self) -> None:
-        """Asks for the call's end and waits until it has one; `result` then says which. Safe to repeat."""
+    async def cancel(self, *, patient: bool = True) -> None:
+        """Asks for the call's end and waits until it has one; `result` then says which. Safe to repeat.
+
+        Without `patient` a daemon that is away is not waited for. Raises NoAnswer.
+        """
         request = calls_pb2.CancelCallRequest(session_id=self._session_id, call_id=self.call_id)
         await self._take(
             await self._link.ask(
-                self._link.calls.Cancel, request, self._asked_to("cancel"), afterwards=self._afterwards
+                self._link.calls.Cancel,
+                request,
+                self._asked_to("cancel"),
+                patient=patient,
+                afterwards=self._afterwards,
             )
         )
 
@@ -131,7 +138,7 @@ class Call:
     async def _cancel_and_wait(self) -> None:
         """One attempt. A cancellation can overtake the request that starts the call; then it is sent once more."""
         try:
-            await self.cancel()
+            await self.cancel(patient=not self._link.gone)
             await self._wait(CANCEL_AGAIN_S)
         except NotFound:
             if self._starting is None or self._starting.done():

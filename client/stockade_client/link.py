@@ -2,8 +2,8 @@
 
 Every request of the protocol is safe to repeat: mutations carry an id that the client chose, streams a
 cursor. So when the daemon goes away in the middle, the same request is sent again until it answers or
-patience ends. A private daemon never comes back at its address; it is given no patience. Nor is one that was
-waited for in vain, until it has answered again: whoever gives up has more than one thing to take back.
+patience ends. A private daemon never comes back at its address; it is given no patience. Nor is a daemon that was
+waited for in vain by those who only want to take back what they began.
 """
 
 import asyncio
@@ -71,7 +71,7 @@ class Patience:
 
     def __init__(self, link: "Link") -> None:
         self._link = link
-        self._left = 0.0 if link.gone else link.patience_s
+        self._left = link.patience_s
         self._pause = FIRST_PAUSE_S
 
     def renew(self) -> None:
