@@ -1,10 +1,11 @@
 """A real private daemon for the client's tests, and the command line as a person runs it."""
 
 import os
+import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import TypeAlias
 
@@ -18,6 +19,14 @@ from tests.client.served import Served
 
 Stockade: TypeAlias = Callable[..., subprocess.CompletedProcess[bytes]]
 COMMAND_S = 60.0  # a hang detector
+
+
+@pytest.fixture(scope="package", autouse=True)
+def interruptible() -> Iterator[None]:
+    """Commands of these tests can be interrupted, although tests in the background of a script start without SIGINT."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest_asyncio.fixture(scope="package", loop_scope="session")
