@@ -1,12 +1,13 @@
 """Fixtures that every room's tests share."""
 
-import shutil
 import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from stockade_daemon.sandbox.scratch import remove_tree
 
 
 @pytest.fixture(scope="session")
@@ -16,7 +17,8 @@ def scratch() -> Iterator[Path]:
     try:
         yield directory
     finally:
-        shutil.rmtree(directory)
+        # A killed daemon leaves an overlay's work directory, which has no mode bits.
+        remove_tree(directory)
 
 
 @pytest.fixture(scope="session", autouse=True)

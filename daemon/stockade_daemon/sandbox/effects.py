@@ -3,6 +3,7 @@
 Read only when the worker's pid namespace is gone: before that a process could still change what has been looked at.
 """
 
+import json
 import os
 import stat
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ Change = Literal["created", "changed", "deleted", "replaced", "renamed", "metada
 
 _MOST = 10_000  # entries listed; a count says how many there are
 _PREFIX = "user.overlay." if uids.available() is None else "trusted.overlay."
-_MOST_BYTES = 512 * 1024  # of names listed
+_MOST_BYTES = 4 * 1024 * 1024  # of names listed, as JSON text: a value may have 16 MiB
 # Bytes: below this no directory is entered. A command can nest deeper than a path can name (PATH_MAX is 4096).
 _LONGEST_PATH = 3000
 
@@ -51,7 +52,7 @@ def difference(upper: str, lower: str) -> Difference:
                 descend.append(path)
             if effect is not None:
                 total += 1
-                size += len(effect.path)
+                size += len(json.dumps(effect.path))
                 if len(found) < _MOST and size < _MOST_BYTES:
                     found.append(effect)
         pending.extend(reversed(descend))
