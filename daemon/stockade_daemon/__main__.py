@@ -3,6 +3,7 @@
 import logging
 import os
 import sys
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import click
@@ -18,6 +19,14 @@ _FAULTY = 2  # configuration
 _CANNOT = 3  # infrastructure
 
 
+def _version() -> str:
+    try:
+        return version("stockade")
+    except PackageNotFoundError:
+        return "not installed"
+
+
+@click.version_option(_version(), prog_name="stockaded")
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 def main() -> None:
     """The Stockade daemon: runs the tools that agents call, each in a sandbox of its own."""

@@ -58,6 +58,7 @@ async def serve(start: Start) -> None:
     )
     grace_s = _PRIVATE_GRACE_S if is_private else _GRACE_S
     _raise_descriptor_limit()
+    _warn(rules)
     with _removing(start.private), socket_of_our_own(config.socket):
         outputs = _state_directory(config.state)
         async with Ledger.open(str(config.state / "ledger.sqlite3")) as ledger, Pool.start(config.state) as pool:
@@ -97,6 +98,20 @@ def services_of(ledger: Ledger, pool: Pool, outputs: Path) -> Services:
         execute=execute,
         post_execute=post_execute,
     )
+
+
+def _warn(rules: Rules) -> None:
+    """Says at the start what would otherwise be met by the first who needs it."""
+    if os.geteuid() == 0 and not rules.private and not rules.workspaces:
+        _log.warning("no session can be opened: a shared daemon of root opens what [daemon] workspaces lists: nothing")
+    for directory in rules.profile_directories:
+        if not directory.is_dir():
+            _log.warning("%s of [profiles] paths is no directory", directory)
+    for name in profiles.available(rules.profile_directories):
+        try:
+            profiles.load(name, directories=rules.profile_directories)
+        except ConfigurationError as error:
+            _log.warning("profile %s cannot be used: %s", name, error)
 
 
 def _raise_descriptor_limit() -> None:

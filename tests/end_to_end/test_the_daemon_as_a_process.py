@@ -110,7 +110,7 @@ async def test_killed_in_mid_call_it_leaves_no_worker_and_tells_what_is_proven(
         daemon.session(workspace=workspace, profile="dev", id="s") as session,
     ):
         call = await begun(session, "echo x > a.txt; setsid sleep 47.21 & exec sleep 47.21  # 47.21")
-        assert running("47.21") != []
+        assert one_that_runs("47.21")
         stockaded.end(signal.SIGKILL)
         deadline = time.monotonic() + 1
         while left := running("47.21"):
@@ -162,13 +162,20 @@ async def test_a_template_that_is_killed_costs_its_call_and_no_other(stockaded: 
         daemon.session(workspace=workspace, profile="dev", id="s") as session,
     ):
         call = await begun(session, "exec sleep 47.31")
-        (sleeper,) = running("47.31")
-        os.kill(parent_of(parent_of(sleeper)), signal.SIGKILL)
+        os.kill(parent_of(parent_of(one_that_runs("47.31"))), signal.SIGKILL)
         result = await call.result()
         assert result.error is not None
         assert result.error.code == "TOOL_OUTCOME_UNKNOWN"
         assert printed(await session.call("shell", command="echo again")) == "again\n"
     assert stockaded.end() == 0
+
+
+def one_that_runs(word: str) -> int:
+    """A process with `word` on its command line, which is empty for a moment while a program is executed."""
+    deadline = time.monotonic() + COMMAND_S
+    while not (found := running(word)):
+        assert time.monotonic() < deadline
+    return found[0]
 
 
 def parent_of(pid: int) -> int:

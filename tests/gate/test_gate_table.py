@@ -27,7 +27,7 @@ async def test_a_new_file_is_created(actor: "Actor", root: Path) -> None:
 
 
 async def test_an_edit_of_nothing_is_not_found(actor: "Actor", refused: Refused) -> None:
-    with refused("FS_NOT_FOUND", "`write`"):
+    with refused("FS_NOT_FOUND", "Check the path"):
         await actor.gate.decide(EditIntent("a", "0" * 64, (Span(0, 0, b"x"),)))
 
 

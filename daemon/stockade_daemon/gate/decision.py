@@ -25,7 +25,9 @@ from stockade_daemon.gate.refusals import changed, not_observed, stale, too_larg
 def admit_edit(asked: bytes, seen: Observation | None, disk: Snapshot | None) -> Snapshot:
     """What of an edit can be judged before its spans are known: the file is there, was seen, and is unchanged."""
     if disk is None:
-        raise GateRefusal("FS_NOT_FOUND", f"{shown(asked)} does not exist. Use `write` to create it.")
+        raise GateRefusal(
+            "FS_NOT_FOUND", f"{shown(asked)} does not exist. Check the path; an edit changes files that are there."
+        )
     _same(asked, seen, disk)
     return disk
 

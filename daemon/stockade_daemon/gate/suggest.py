@@ -26,7 +26,7 @@ def not_found(workspace: Workspace, path: bytes) -> GateRefusal:
         near = []
     if near:
         text += f" Near it there {'is' if len(near) == 1 else 'are'} {', '.join(near)}."
-    return GateRefusal("FS_NOT_FOUND", f"{text} Check the path, or create the file with `write`.")
+    return GateRefusal("FS_NOT_FOUND", f"{text} Check the path; `shell` with `ls` shows what is there.")
 
 
 def _near(place: Resolved) -> list[str]:

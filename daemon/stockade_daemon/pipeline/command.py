@@ -24,6 +24,8 @@ from stockade_daemon.sandbox.worker import Worker
 from stockade_daemon.values import Json, Limits, Outcome
 from stockade_worker.frames import BrokenFrame
 
+_IN_VALUE = 64 * 1024  # bytes of each stream
+_FOR_MODEL = 28 * 1024  # of each, so that both stay below the tool's cap and are cut in one place only
 _DISCARDED = "what it had changed was discarded"
 # What the body's process may say before it becomes the command; anything else from it is no answer.
 _CANNOT_START = {"FS_NOT_FOUND", "FS_NOT_DIRECTORY", "FS_PERMISSION_DENIED", "FS_IO_ERROR"}
@@ -50,7 +52,7 @@ async def run_command(services: Services, judged: Judged, under_way: CallUnderWa
             ended = await under_way.stop.race(worker.exited())
         except Stopped as stopped:
             killed = True
-            refusal = while_running(stopped, after=_DISCARDED)
+            refusal = while_running(stopped, limit=under_way.clock.reason, after=_DISCARDED)
             await worker.look(moved=True)
         except Refusal as error:
             refusal = error
@@ -76,7 +78,7 @@ async def run_command(services: Services, judged: Judged, under_way: CallUnderWa
         "effects_total": found.total,
         "effects_disposition": "discarded",
     }
-    content = _for_model(value, found)
+    content = await _for_model(under_way, value, found)
     if refusal is not None:
         failed = outcomes.refused(refusal, layers=worker.layers, usage=usage)
         return Outcome(
@@ -131,8 +133,8 @@ def _limited(refusal: Refusal | None, account: Account, limits: Limits) -> Refus
 
 
 async def _output(stdout: Output, stderr: Output) -> dict[str, Json]:
-    out, out_cut = await stdout.text()
-    err, err_cut = await stderr.text()
+    out, out_cut = await stdout.text(_IN_VALUE)
+    err, err_cut = await stderr.text(_IN_VALUE)
     return {
         "stdout": out,
         "stderr": err,
@@ -147,10 +149,12 @@ def _effect_body(effect: Effect) -> dict[str, Json]:
     return body | {"from": effect.source} if effect.source else body
 
 
-def _for_model(value: dict[str, Json], found: Difference) -> tuple[str, ...]:
-    blocks = [str(value[name]) for name in ("stdout",) if value[name]]
-    if value["stderr"]:
-        blocks.append(f"[stderr]\n{value['stderr']}")
+async def _for_model(under_way: CallUnderWay, value: dict[str, Json], found: Difference) -> tuple[str, ...]:
+    stdout, _ = await under_way.stdout.text(_FOR_MODEL)
+    stderr, _ = await under_way.stderr.text(_FOR_MODEL)
+    blocks = [stdout] if stdout else []
+    if stderr:
+        blocks.append(f"[stderr]\n{stderr}")
     if value["signal"]:
         blocks.append(f"[killed by signal {value['signal']}]")
     elif value["exit_code"]:

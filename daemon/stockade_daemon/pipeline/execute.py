@@ -17,7 +17,13 @@ async def within_deadline(subject: Dispatch, following: Next[Outcome]) -> Outcom
     """Stops the call when the body's own clock has run for its time: the shorter of what the call asks for (or else
     the tool allows) and of what the profile allows. The whole process tree is killed; the outcome is TOOL_TIMEOUT."""
     asked = subject.judged.call.arguments.get("timeout_s")
-    wanted = asked if isinstance(asked, int | float) else subject.manifest.timeout_s
+    profile = subject.judged.session.profile
+    limits: list[tuple[float, str]] = [(profile.limits.wall_s, f"limits.wall_s of profile {profile.name}")]
+    if isinstance(asked, int | float):
+        limits.append((asked, "the call's timeout_s"))
+    else:
+        limits.append((subject.manifest.timeout_s, f"the time of {subject.manifest.name}; timeout_s asks for another"))
     # Compared before it becomes a float: an integer may be too large for one.
-    subject.under_way.clock.limit(float(min(wanted, subject.judged.session.profile.limits.wall_s)))
+    seconds, reason = min(limits, key=lambda limit: limit[0])
+    subject.under_way.clock.limit(float(seconds), reason)
     return await following()

@@ -53,7 +53,7 @@ async def run_function(services: Services, judged: Judged, under_way: CallUnderW
         try:
             outcome = await under_way.stop.race(talk.run())
         except Stopped as stopped:
-            outcome = outcomes.refused(while_running(stopped, after=talk.effects()))
+            outcome = outcomes.refused(while_running(stopped, limit=under_way.clock.reason, after=talk.effects()))
         except Refusal as refusal:
             outcome = outcomes.refused(refusal)
         finally:

@@ -11,7 +11,6 @@ from typing import Final
 
 _log = logging.getLogger(__name__)
 SMALL: Final = 64 * 1024
-_END: Final = 32 * 1024  # of head and of tail, for the value
 
 
 class Output:
@@ -91,16 +90,21 @@ class Output:
         """All of it, where it never needed a file."""
         return bytes(self._memory) if self._file is None else None
 
-    async def text(self) -> tuple[str, bool]:
-        """Head and tail as text for the value, and whether something is left out between them or was dropped.
+    async def text(self, most: int) -> tuple[str, bool]:
+        """Head and tail as text, about `most` bytes of them, and whether something is left out.
 
-        Bytes that are not UTF-8 become U+FFFD; the raw ones stay readable by offset.
+        Where output was dropped there is no tail: the end of what was kept is not the end of what was printed. Bytes
+        that are not UTF-8 become U+FFFD; the raw ones stay readable by offset.
         """
-        if self.size <= 2 * _END:
-            return _decoded(await self.read(0, self.size)), self.dropped > 0
-        head, tail = await self.read(0, _END), await self.read(self.size - _END, _END)
-        left_out = self.size + self.dropped - 2 * _END
-        return f"{_decoded(head)}\n[{left_out} bytes left out]\n{_decoded(tail)}", True
+        if self.dropped:
+            head = await self.read(0, most)
+            total = self.size + self.dropped
+            return f"{_decoded(head)}\n[cut here: {len(head)} of {total} bytes are shown, {self.size} were kept]", True
+        if self.size <= most:
+            return _decoded(await self.read(0, self.size)), False
+        half = most // 2
+        head, tail = await self.read(0, half), await self.read(self.size - half, half)
+        return f"{_decoded(head)}\n[{self.size - 2 * half} bytes left out]\n{_decoded(tail)}", True
 
     def close(self) -> None:
         """Closes the file; its bytes stay on the disk."""

@@ -206,10 +206,15 @@ class Sessions:
             raise RequestError("PERMISSION_DENIED", f"{path} is no workspace; give a directory of your own")
         for own in self._rules.own:
             if own == path or path in own.parents or own in path.parents:
+                elsewhere = (
+                    "set TMPDIR to a directory outside it"
+                    if self._rules.private
+                    else "start the daemon with --state and --socket elsewhere"
+                )
                 raise RequestError(
                     "PERMISSION_DENIED",
                     f"the daemon keeps its own files in {own}, which a session on {path} would show to its tools; "
-                    "choose another workspace, or start the daemon with --state and --socket elsewhere",
+                    f"choose another workspace, or {elsewhere}",
                 )
         listed = any(path == each or each in path.parents for each in self._rules.workspaces)
         if listed:
@@ -219,7 +224,9 @@ class Sessions:
             if not self._rules.private:
                 raise RequestError(
                     "PERMISSION_DENIED",
-                    f"{path} is not among the workspaces of this daemon; its admin lists them in [daemon] workspaces",
+                    f"{path} is not among the workspaces of this daemon; its admin adds to stockade.toml, below "
+                    "[daemon]: "
+                    f'workspaces = ["{path}"]',
                 )
         elif os.stat(workspace.path).st_uid != uid:
             raise RequestError(

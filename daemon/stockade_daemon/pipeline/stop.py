@@ -63,11 +63,13 @@ class Clock:
         self._started: float | None = None
         self._spent = 0.0
         self._limit = math.inf
+        self.reason = ""  # whose limit it is
         self._timer: asyncio.TimerHandle | None = None
 
-    def limit(self, seconds: float) -> None:
-        """Requests a stop for `deadline` when the clock has run that long."""
+    def limit(self, seconds: float, reason: str) -> None:
+        """Requests a stop for `deadline` when the clock has run that long; `reason` says whose limit it is."""
         self._limit = seconds
+        self.reason = f"{seconds:g} s ({reason})"
 
     @contextmanager
     def running(self) -> Iterator[None]:

@@ -15,12 +15,13 @@ def before_dispatch(stopped: Stopped) -> Refusal:
     return Aborted("ABORTED_BEFORE_DISPATCH", f"{why} before it was started; nothing was run.")
 
 
-def while_running(stopped: Stopped, *, after: str) -> Refusal:
-    """What a stop means for a body that ran. `after` says what became of its effects."""
+def while_running(stopped: Stopped, *, limit: str, after: str) -> Refusal:
+    """What a stop means for a body that ran. `limit` is whose time was up, `after` what became of its
+    effects."""
     if stopped.cause == "deadline":
         return DeadlineReached(
             "TOOL_TIMEOUT",
-            f"the tool's time was up and all its processes were killed; {after}. Give it more time or less work.",
+            f"the time was up after {limit} and all processes were killed; {after}. Give it more time or less work.",
         )
     why = {"cancelled": "the caller cancelled the call", "closing": "the session was closed"}.get(
         stopped.cause, "the daemon is stopping"

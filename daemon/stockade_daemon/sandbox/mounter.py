@@ -126,6 +126,12 @@ async def _end(process: asyncio.subprocess.Process, channel: FrameChannel) -> No
 def unavailable(failed: dict[str, Any]) -> SandboxFailure:
     """Why this host gives no sandbox, with what can be done about it."""
     step = failed.get("step", "namespaces")
+    if step == "interpreter":
+        return SandboxFailure(
+            "SANDBOX_UNAVAILABLE",
+            f"{library.executable()} cannot be run inside ({failed['message']}): the profile's [filesystem] system "
+            "leaves out what it needs; /usr, /lib and /lib64 are usual",
+        )
     return SandboxFailure(
         "SANDBOX_UNAVAILABLE",
         f"this host refuses a sandbox at {step}: {failed['message']}. An ordinary user needs unprivileged user "

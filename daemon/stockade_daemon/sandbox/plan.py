@@ -73,7 +73,8 @@ def plan(profile: Profile, *, workspace: str | None, host_uid: int | None) -> Pl
 def environment(profile: Profile) -> dict[str, str]:
     """A body's environment, from nothing: what the profile sets and passes, and where programs and HOME are."""
     # The interpreter's directory comes first, so that python3 inside is the one that is sure to be there.
-    own = {"PATH": f"{os.path.dirname(library.executable())}:{_PATH}", "HOME": _HOME, "TMPDIR": _HOME}
+    first = os.path.dirname(library.executable())
+    own = {"PATH": _PATH if first in _PATH.split(":") else f"{first}:{_PATH}", "HOME": _HOME, "TMPDIR": _HOME}
     own |= {"USER": "agent", "LOGNAME": "agent"}
     passed = {name: os.environ[name] for name in profile.environment_pass if name in os.environ}
     return {**own, **passed, **profile.environment}

@@ -98,6 +98,8 @@ class Room:
                 template = await self._started()
                 return await self._spawn(template, access)
             except ChannelClosed as error:
+                if self._closed:
+                    raise SandboxFailure("SANDBOX_FAILED", "the session is closing; nothing was run") from error
                 # Somebody ended the zygote, or the mounter and with it all zygotes; nothing of this call has run, so a
                 # new one may be tried.
                 _log.warning("the template of room %s is gone: %s", self._key, error)
