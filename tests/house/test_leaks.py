@@ -151,12 +151,12 @@ def group_of_a_daemon(pid: int) -> str:
 
 def test_a_control_group_that_is_left_fails_unless_its_daemon_is_another_that_lives() -> None:
     with subprocess.Popen(["/bin/sleep", "600"]) as other:
-        path = group_of_a_daemon(other.pid)
         try:
+            path = group_of_a_daemon(other.pid)
             assert leaks(*python(f"import os; os.mkdir({path!r})"), patience=0.2).returncode == 0
+            os.rmdir(path)
         finally:
             other.kill()
-            os.rmdir(path)
     done = leaks(*python(f"import os; os.mkdir({path!r})"), patience=0.2)
     os.rmdir(path)
     assert done.returncode == 1
