@@ -16,7 +16,7 @@ PROTOC = PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m grpc_tools.protoc -I pr
 unexport PYTHONPATH PYTHONHOME
 
 .DELETE_ON_ERROR:
-.PHONY: help install proto proto-check check test demo wheel force
+.PHONY: help install proto proto-check check test probes demo wheel force
 
 help:  ## list these verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -41,6 +41,9 @@ check: $(STAMP)  ## lint, format, types, and the rule of who may import whom
 
 test: $(STAMP)  ## run all tests; ARGS goes to pytest
 	$(BIN)/pytest $(ARGS)
+
+probes: $(STAMP)  ## ask every isolation probe: all profiles, all ways in, as root also as an ordinary user
+	$(BIN)/python -m tests.conformance.run_probes --quiet $(if $(filter 0,$(shell id -u)),--also-uid) $(ARGS)
 
 demo: $(STAMP)  ## watch an agent fix a fault in a real program, through Stockade
 	$(BIN)/stockade demo --cache $(VENV)/demo

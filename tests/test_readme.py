@@ -49,6 +49,12 @@ def test_the_readme_gives_the_two_commands_of_a_newcomer() -> None:
     assert "make test" in COMMANDS
 
 
+def test_the_readme_puts_its_programs_on_the_path_before_it_uses_them() -> None:
+    """So that what `environment` does for these tests is what the reader does too."""
+    first = README.index("\nstockade ")
+    assert README.index('export PATH="$PWD/.venv/bin:$PATH"') < first
+
+
 def test_ci_runs_the_tests_as_the_readme_says() -> None:
     lines = (ROOT / ".ci" / "run").read_text().splitlines()
     assert lines[-1] == "make test"
@@ -77,5 +83,5 @@ def test_the_program_of_the_readme_works_as_it_stands(program: str, directory: P
     said = run(sys.executable, "-c", program, cwd=directory)
     assert "-hello" in said
     assert "+good day" in said
-    assert said.endswith("True good day\n\n")
+    assert said.endswith("True None good day\n\n")
     assert (directory / "greeting.txt").read_text() == "good day\n"

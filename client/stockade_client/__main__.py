@@ -4,11 +4,15 @@ A command's module is imported when the command is run, not before: `stockade --
 """
 
 import os
+import sys
+from collections.abc import Sequence
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import Final
 
 import click
+
+from stockade_client import streams
 
 # Before anything imports grpc: its own lines on stderr are not the command's, and nothing here forks without exec.
 os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
@@ -24,6 +28,7 @@ _COMMANDS: Final = {
     "ledger": "Show what happened in a session or a call.",
     "catalog": "List the tools and what they take.",
 }
+_INFRASTRUCTURE: Final = 3  # the exit status, as in commands/running.py, which takes grpc along
 
 
 class _Commands(click.Group):
@@ -51,9 +56,9 @@ def _version() -> str:
         return "not installed"
 
 
-@click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.command("stockade", cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(_version(), prog_name="stockade")
-def main() -> None:
+def _stockade() -> None:
     """Run the tools that AI agents call, in sandboxes, behind a gate, with a ledger.
 
     Commands use the daemon at $STOCKADE_ADDRESS or at the default socket, and otherwise start a private one
@@ -64,5 +69,15 @@ def main() -> None:
     """
 
 
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs the command line, by default the one this process was started with. Raises SystemExit."""
+    streams.open_missing()
+    try:
+        _stockade.main(args=arguments, prog_name="stockade")
+    except OSError as error:
+        # Of what a command does before its daemon, or of help: `run` has seen to all else.
+        sys.exit(streams.fail(error, _INFRASTRUCTURE))
+
+
 if __name__ == "__main__":
-    main(prog_name="stockade")
+    main()

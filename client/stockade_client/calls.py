@@ -20,7 +20,7 @@ from stockade_client.results import CallResult, JsonInput
 
 WAIT_S: Final = 25.0
 WITHDRAW_S: Final = 10.0  # killing a process tree and recording it takes milliseconds; this is for a busy host
-
+LAST_TRY_S: Final = 2.0  # the same, of a daemon that was waited for in vain already
 CANCEL_AGAIN_S: Final = 1.0  # a cancelled call is settled long before; one that is not has missed the cancellation
 UNKNOWN_PAUSE_S: Final = 0.05  # for the request that starts a call to be recorded
 
@@ -71,7 +71,9 @@ class Call:
             wait_s=wait_s,
         )
         starting = asyncio.ensure_future(
-            self._link.ask(self._link.calls.Start, request, f"start {self.tool}", wait_s=wait_s)
+            self._link.ask(
+                self._link.calls.Start, request, self._asked_to("start"), wait_s=wait_s, afterwards=self._afterwards
+            )
         )
         self._starting = starting
         try:
@@ -91,14 +93,25 @@ class Call:
             await self._wait(WAIT_S)
         return self.settled
 
-    async def cancel(self) -> None:
-        """Asks for the call's end and waits until it has one; `result` then says which. Safe to repeat."""
+    async def cancel(self, *, patient: bool = True) -> None:
+        """Asks for the call's end and waits until it has one; `result` then says which. Safe to repeat.
+
+        Without `patient` a daemon that is away is not waited for. Raises NoAnswer.
+        """
         request = calls_pb2.CancelCallRequest(session_id=self._session_id, call_id=self.call_id)
-        await self._take(await self._link.ask(self._link.calls.Cancel, request, f"cancel {self.tool}"))
+        await self._take(
+            await self._link.ask(
+                self._link.calls.Cancel,
+                request,
+                self._asked_to("cancel"),
+                patient=patient,
+                afterwards=self._afterwards,
+            )
+        )
 
     async def withdraw(self) -> CallResult | None:
         """Cancels the call and waits for its result, up to WITHDRAW_S seconds; None when there is none by
-        then.
+        then. A daemon that was waited for in vain already is asked once more and not waited for.
 
         Meant for the way out: it goes on although the task that awaits it is cancelled once more, and a
         daemon that does not answer is no new error on top of the one that is under way.
@@ -109,7 +122,7 @@ class Call:
     async def _withdraw(self) -> CallResult | None:
         starting = self._starting
         try:
-            async with asyncio.timeout(WITHDRAW_S):
+            async with asyncio.timeout(LAST_TRY_S if self._link.gone else WITHDRAW_S):
                 while self.settled is None:
                     await self._cancel_and_wait()
         except (TimeoutError, StockadeError):
@@ -125,7 +138,7 @@ class Call:
     async def _cancel_and_wait(self) -> None:
         """One attempt. A cancellation can overtake the request that starts the call; then it is sent once more."""
         try:
-            await self.cancel()
+            await self.cancel(patient=not self._link.gone)
             await self._wait(CANCEL_AGAIN_S)
         except NotFound:
             if self._starting is None or self._starting.done():
@@ -134,7 +147,21 @@ class Call:
 
     async def _wait(self, wait_s: float) -> None:
         request = calls_pb2.WaitCallRequest(session_id=self._session_id, call_id=self.call_id, wait_s=wait_s)
-        await self._take(await self._link.ask(self._link.calls.Wait, request, f"wait for {self.tool}", wait_s=wait_s))
+        await self._take(
+            await self._link.ask(
+                self._link.calls.Wait, request, self._asked_to("wait for"), wait_s=wait_s, afterwards=self._afterwards
+            )
+        )
+
+    def _asked_to(self, verb: str) -> str:
+        return f"{verb} {self.tool} (call {self.call_id} of session {self._session_id})"
+
+    @property
+    def _afterwards(self) -> str:
+        """What to do when the daemon is gone and nobody knows what became of this call."""
+        if self._link.private:
+            return "it was a private one: look at the workspace before running the call again"
+        return f"`stockade ledger {self.call_id}` after a restart tells what became of it"
 
     def output(self, offset: int = 0, part: Part = "stdout", follow: bool = True) -> Stream[bytes]:
         """Bytes of the call's output from `offset` on; with `follow`, until the call is settled.
@@ -163,7 +190,7 @@ class Call:
                 return
             except aio.AioRpcError as error:
                 if not is_away(error) or not await patience.pause():
-                    raise wire.error_of(error, f"read the {part} of {self.tool}") from error
+                    raise wire.error_of(error, self._asked_to(f"read the {part} of"), self._afterwards) from error
             finally:
                 stream.cancel()
 

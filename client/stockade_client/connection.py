@@ -2,13 +2,13 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from pathlib import Path
 
 from stockade.v1 import catalog_pb2, daemon_pb2, sessions_pb2
-from stockade_client import approvals, events, ids, wire
+from stockade_client import approvals, events, ids, profiles, wire
 from stockade_client.approvals import Approve, Ask
+from stockade_client.calls import LAST_TRY_S
 from stockade_client.errors import Incompatible, InvalidRequest, NoAnswer, NoDaemon, StockadeError
 from stockade_client.link import PATIENCE_S, Link, Stream, opened
 from stockade_client.session import Session
@@ -18,9 +18,13 @@ PROTOCOL = "stockade.v1"
 
 
 @asynccontextmanager
-async def connect(address: str, token: str | None = None) -> AsyncIterator["Daemon"]:
+async def connect(
+    address: str, token: str | None = None, *, on_away: Callable[[], None] | None = None
+) -> AsyncIterator["Daemon"]:
     """A connection to the daemon at `address` (unix:/path/daemon.sock), closed with all its streams at the
     end.
+
+    on_away: called each time that the daemon went away and is waited for.
 
     Raises NoDaemon when nothing answers there, Incompatible when it speaks another protocol.
     """
@@ -39,6 +43,7 @@ async def connect(address: str, token: str | None = None) -> AsyncIterator["Daem
                 f"the daemon at {address} speaks {info.protocol or 'no protocol'} and this client {PROTOCOL}; "
                 "install the same version of stockade on both sides"
             )
+        link.private, link.on_away = info.private, on_away
         if not info.private:
             link.patience_s = PATIENCE_S
         yield Daemon(link, info)
@@ -87,7 +92,7 @@ class Daemon:
                     yield session
         finally:
             if id is None:
-                await _close_on_the_way_out(session)
+                await _close_on_the_way_out(session, self._link)
 
     async def _open(
         self,
@@ -96,7 +101,9 @@ class Daemon:
         id: str | None,
         approval_policy: str,
     ) -> SessionInfo:
-        request = sessions_pb2.OpenSessionRequest(session_id=id or ids.new("session"))
+        request = sessions_pb2.OpenSessionRequest(
+            session_id=ids.new("session") if id is None else wire.said(id, "a session's id")
+        )
         request.approval_policy = approval_policy
         if workspace is None or profile is None:
             if id is None:
@@ -105,13 +112,13 @@ class Daemon:
             request.approval_policy = known.approval_policy
             workspace = known.workspace if workspace is None else workspace
             profile = known.profile if profile is None else profile
-        request.workspace = _absolute(os.fspath(workspace))
-        _set_profile(request, os.fspath(profile))
+        request.workspace = wire.said(_absolute(wire.said(os.fspath(workspace), "the workspace")), "the workspace")
+        profiles.name(request, os.fspath(profile))
         return wire.session_of(await self._link.ask(self._link.sessions.Open, request, "open a session", wait_s=15.0))
 
     async def get_session(self, session_id: str) -> SessionInfo:
         """What the daemon knows of a session. Raises NotFound."""
-        request = sessions_pb2.GetSessionRequest(session_id=session_id)
+        request = sessions_pb2.GetSessionRequest(session_id=wire.said(session_id, "a session's id"))
         return wire.session_of(await self._link.ask(self._link.sessions.Get, request, f"find session {session_id}"))
 
     async def sessions(self) -> list[SessionInfo]:
@@ -138,30 +145,31 @@ class Daemon:
         return approvals.watching(self._link, session_id)
 
 
-async def _close_on_the_way_out(session: Session) -> None:
-    """Closes although the task is being cancelled, and says nothing of a daemon that is gone: so is the session."""
-    closing = asyncio.ensure_future(session.close())
+async def _close_on_the_way_out(session: Session, link: Link) -> None:
+    """Closes although the task is being cancelled, and says nothing of a daemon that is gone: so is the session.
+
+    Asked for once: whoever has what he came for must not wait for a daemon that ended meanwhile.
+    """
+    closing = asyncio.ensure_future(_closed(session, LAST_TRY_S if link.gone else None))
     try:
         await asyncio.shield(closing)
-    except StockadeError:
+    except (StockadeError, TimeoutError):
         return
+
+
+async def _closed(session: Session, seconds: float | None) -> None:
+    async with asyncio.timeout(seconds):
+        await session.close(patient=False)
 
 
 def _absolute(path: str) -> str:
     """Only made absolute: `..` behind a link means what the daemon's kernel says, not what the text says."""
-    return os.path.join(os.getcwd(), path) if not path.startswith("/") else path
-
-
-def _set_profile(request: sessions_pb2.OpenSessionRequest, profile: str) -> None:
-    if "/" not in profile and not profile.endswith(".toml"):
-        request.profile_name = profile
-        return
+    if path.startswith("/"):
+        return path
     try:
-        text = Path(profile).read_bytes()
+        return os.path.join(os.getcwd(), path)
     except OSError as error:
         raise InvalidRequest(
-            f"cannot read the profile file {profile!r}: {error.strerror}; give the path of a readable file, or a "
-            "profile's name without '/'"
+            f"the workspace {path!r} counts from the current directory, which is gone ({error.strerror}); change to "
+            "one that exists, or give an absolute path"
         ) from error
-    request.profile_text.name = profile
-    request.profile_text.toml = text

@@ -2,11 +2,12 @@
 
 Every request of the protocol is safe to repeat: mutations carry an id that the client chose, streams a
 cursor. So when the daemon goes away in the middle, the same request is sent again until it answers or
-patience ends. A private daemon never comes back at its address; it is given no patience.
+patience ends. A private daemon never comes back at its address; it is given no patience. Nor is a daemon that was
+waited for in vain by those who only want to take back what they began.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Generic, Protocol, Self, TypeVar
@@ -22,6 +23,7 @@ from stockade.v1.events_pb2_grpc import EventsStub
 from stockade.v1.sessions_pb2_grpc import SessionsStub
 from stockade_client import wire
 from stockade_client.addresses import socket_path
+from stockade_client.errors import NoAnswer
 
 if TYPE_CHECKING:
     # These exist in the stubs' types only: the same classes, over an asynchronous channel.
@@ -65,21 +67,25 @@ class Method(Protocol[Request, Response]):
 
 
 class Patience:
-    """Growing pauses, up to a total; good news starts it afresh."""
+    """Growing pauses of one request, up to a total; good news starts it afresh. Its link hears of both."""
 
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-        self.renew()
+    def __init__(self, link: "Link") -> None:
+        self._link = link
+        self._left = link.patience_s
+        self._pause = FIRST_PAUSE_S
 
     def renew(self) -> None:
         """The daemon answered: the next trouble gets the full time again."""
-        self._left = self._seconds
+        self._link.answers()
+        self._left = self._link.patience_s
         self._pause = FIRST_PAUSE_S
 
     async def pause(self) -> bool:
         """Waits a while and returns True, or False at once when there is no patience left."""
         if self._left <= 0:
+            self._link.gone = True
             return False
+        self._link.is_waited_for()
         pause = min(self._pause, self._left)
         self._left -= pause
         self._pause = min(self._pause * 2, LONGEST_PAUSE_S)
@@ -93,6 +99,10 @@ class Link:
     def __init__(self, address: str, channel: aio.Channel, token: str | None) -> None:
         self.address = address
         self.patience_s = PATIENCE_S
+        self.private = False  # a daemon that was started for its client's lifetime, and does not come back
+        self.gone = False  # it was waited for in vain, and has not answered since
+        self.on_away: Callable[[], None] | None = None  # called once for each absence that is waited out
+        self._away = False
         self.metadata = aio.Metadata(("authorization", f"Bearer {token}")) if token else aio.Metadata()
         self.daemon: DaemonAsyncStub = DaemonStub(channel)
         self.catalog: CatalogAsyncStub = CatalogStub(channel)
@@ -102,9 +112,18 @@ class Link:
         self.approvals: ApprovalsAsyncStub = ApprovalsStub(channel)
 
     async def ask(
-        self, method: Method[Request, Response], request: Request, what: str, *, wait_s: float = 0.0
+        self,
+        method: Method[Request, Response],
+        request: Request,
+        what: str,
+        *,
+        wait_s: float = 0.0,
+        patient: bool = True,
+        afterwards: str = wire.AFTERWARDS,
     ) -> Response:
         """The daemon's answer. `what` finishes "asked to …"; `wait_s` is how long the request lets it wait.
+
+        Without `patient` a daemon that is away is not waited for. `afterwards` tells what to do once it is gone.
 
         Raises a RequestRefused, NoAnswer when patience ends, Incompatible, or DaemonError for a fault of the
         daemon.
@@ -112,14 +131,30 @@ class Link:
         patience = self.patience()
         while True:
             try:
-                return await method(request, timeout=wait_s + ANSWER_S, metadata=self.metadata)
+                response = await method(request, timeout=wait_s + ANSWER_S, metadata=self.metadata)
             except aio.AioRpcError as error:
-                if error.code() in wire.AWAY and await patience.pause():
+                if is_away(error) and patient and await patience.pause():
                     continue
-                raise wire.error_of(error, what) from error
+                failure = wire.error_of(error, what, afterwards)
+                if isinstance(failure, NoAnswer):
+                    self.gone = True
+                raise failure from error
+            self.answers()
+            return response
 
     def patience(self) -> Patience:
-        return Patience(self.patience_s)
+        return Patience(self)
+
+    def answers(self) -> None:
+        """The daemon is there."""
+        self.gone = self._away = False
+
+    def is_waited_for(self) -> None:
+        """The daemon is away, and some request waits for it."""
+        if not self._away:
+            self._away = True
+            if self.on_away is not None:
+                self.on_away()
 
 
 @asynccontextmanager

@@ -102,7 +102,9 @@ def _environment() -> dict[str, str]:
     environment = dict(os.environ)
     path = environment.get("PYTHONPATH")
     if path:
-        environment["PYTHONPATH"] = os.pathsep.join(os.path.abspath(part) for part in path.split(os.pathsep))
+        # In a directory that was deleted a relative part means nothing, here or there.
+        with contextlib.suppress(FileNotFoundError):
+            environment["PYTHONPATH"] = os.pathsep.join(os.path.abspath(part) for part in path.split(os.pathsep))
     return environment
 
 

@@ -61,7 +61,7 @@ class CallResult:
     error: Failure | None  # None when ok
     usage: Usage
     layers: tuple[Layer, ...]
-    profile_digest: str  # SHA-256, lower-case hex, of the profile text that the call ran under
+    profile_digest: str  # SHA-256, lower-case hex, over the profile's text and those that it extends
 
     @property
     def text(self) -> str:

@@ -39,7 +39,7 @@ class Session:
 
     async def call_json(self, tool: str, arguments: bytes, *, call_id: str | None = None) -> CallResult:
         """Like `call`, with the arguments as a model wrote them: JSON text, judged by the daemon alone."""
-        call = Call(self._link, self.session_id, call_id or ids.new("call"), tool)
+        call = Call(self._link, self.session_id, _call_id(call_id), wire.said(tool, "a tool's name"))
         await call.begin(arguments, wait_s=WAIT_S)
         try:
             return await call.result()
@@ -60,7 +60,7 @@ class Session:
 
     async def start_json(self, tool: str, arguments: bytes, *, call_id: str | None = None) -> Call:
         """Like `start`, with the arguments as JSON text."""
-        call = Call(self._link, self.session_id, call_id or ids.new("call"), tool)
+        call = Call(self._link, self.session_id, _call_id(call_id), wire.said(tool, "a tool's name"))
         await call.begin(arguments, wait_s=0.0)
         return call
 
@@ -68,9 +68,22 @@ class Session:
         """The session's recorded events, or one call's; see events.read."""
         return events.read(self._link, self.session_id, after=after, follow=follow, call_id=call_id)
 
-    async def close(self) -> None:
-        """Ends the session: calls under way are cancelled, and it cannot be resumed. Safe to repeat."""
+    async def close(self, *, patient: bool = True) -> None:
+        """Ends the session: calls under way are cancelled, and it cannot be resumed. Safe to repeat.
+
+        Without `patient` a daemon that is away is not waited for. Raises NoAnswer.
+        """
         request = sessions_pb2.CloseSessionRequest(session_id=self.session_id)
         self.info = wire.session_of(
-            await self._link.ask(self._link.sessions.Close, request, f"close session {self.session_id}", wait_s=WAIT_S)
+            await self._link.ask(
+                self._link.sessions.Close,
+                request,
+                f"close session {self.session_id}",
+                wait_s=WAIT_S,
+                patient=patient,
+            )
         )
+
+
+def _call_id(given: str | None) -> str:
+    return ids.new("call") if given is None else wire.said(given, "a call's id")

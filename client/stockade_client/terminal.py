@@ -22,6 +22,7 @@ from stockade_client.results import Json
 from stockade_client.visible import segments, visible
 
 NOBODY: Final = "nobody to ask: pass --yes or run at a terminal"
+ASKED_AGAIN: Final = 3  # times that a person is asked who answers neither yes nor no
 WIDTH: Final = 110  # lines longer than this are hard to read however wide the terminal
 
 _DIFFERENCE_STYLES: Final = (
@@ -142,14 +143,35 @@ class Person:
         self._one_at_a_time = asyncio.Lock()
 
     async def asked(self, ask: Ask) -> None:
-        """Shows the card and sends the answer; anything but y or yes is a no."""
+        """Shows the card and sends the answer; silence, or ASKED_AGAIN answers that are none, are a no."""
         async with self._one_at_a_time:
             self._console.print(card(ask, width=self._console.width))
+            allow, reason = await self._answer()
+            await ask.decide(allow, reason)
+
+    async def _answer(self) -> tuple[bool, str]:
+        for _ in range(ASKED_AGAIN):
             _forget_what_was_typed()
             self._console.print("Allow this? [y/N] ", end="")
-            answer = (await _line()).strip().lower()
-            allow = answer in ("y", "yes")
-            await ask.decide(allow, "" if allow else "the person at the terminal said no")
+            answer = (await self._typed()).strip().lower()
+            if answer in ("y", "yes"):
+                return True, ""
+            if answer in ("", "n", "no"):
+                return False, "the person at the terminal said no"
+            self._console.print("Please answer y or n.")
+        self._console.print("That was neither yes nor no, and so it is no.")
+        return False, "the person at the terminal said neither yes nor no"
+
+    async def _typed(self) -> str:
+        """One line; the next output begins on a line of its own however this one ended."""
+        typed = ""
+        try:
+            typed = await _line()
+        finally:
+            # Ctrl-D and signals leave the cursor behind the question.
+            if not typed.endswith("\n"):
+                self._console.print()
+        return typed
 
 
 def _forget_what_was_typed() -> None:

@@ -27,7 +27,7 @@ class SessionInfo:
     session_id: str
     workspace: str
     profile: str
-    profile_digest: str  # SHA-256, lower-case hex, of the profile's text
+    profile_digest: str  # SHA-256, lower-case hex, over the profile's text and those that it extends
     approval_policy: str  # ask | never
     state: str  # open | closed
     opened_ms: int  # milliseconds since 1970, UTC

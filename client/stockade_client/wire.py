@@ -20,6 +20,9 @@ CODE_METADATA: Final = "stockade-code"
 # The daemon is away and may come back; what was sent is safe to send again.
 AWAY: Final = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED})
 
+# What to do about a daemon that is gone, where nobody says better.
+AFTERWARDS: Final = "start it again and repeat: what it recorded is still there"
+
 _BY_STATUS: Final[dict[str, type[errors.RequestRefused]]] = {
     kind.status: kind
     for kind in (
@@ -33,23 +36,20 @@ _BY_STATUS: Final[dict[str, type[errors.RequestRefused]]] = {
 }
 
 
-def error_of(error: aio.AioRpcError, what: str) -> errors.StockadeError:
+def error_of(error: aio.AioRpcError, what: str, afterwards: str = AFTERWARDS) -> errors.StockadeError:
     """The client's error for a gRPC status.
 
-    `what` finishes the sentence "the daemon did not answer when asked to …".
+    `what` finishes the sentence "the daemon did not answer when asked to …", `afterwards` says what to do once it is
+    gone.
     """
     status = error.code()
     details = error.details() or ""
     code = _code(error)
     if status in AWAY:
-        return errors.NoAnswer(
-            f"the daemon is gone, asked to {what} ({details or status.name.lower()}); start it again and repeat with "
-            "the same ids: what it recorded is still there"
-        )
+        # grpc's own text tells how a connection failed, which helps nobody to get the daemon back.
+        return errors.NoAnswer(f"the daemon is gone, asked to {what}; {afterwards}")
     if status is grpc.StatusCode.DEADLINE_EXCEEDED:
-        return errors.NoAnswer(
-            f"the daemon did not answer in time, asked to {what}; look at its log, then repeat with the same ids"
-        )
+        return errors.NoAnswer(f"the daemon did not answer in time, asked to {what}; look at its log; {afterwards}")
     if status is grpc.StatusCode.UNIMPLEMENTED:
         return errors.Incompatible(
             f"the daemon does not know how to {what}; install the same version of stockade on both sides"
@@ -67,6 +67,20 @@ def error_of(error: aio.AioRpcError, what: str) -> errors.StockadeError:
         f"the daemon failed when asked to {what}: {status.name}: {details}; this is a fault of the daemon, its log "
         "says more"
     )
+
+
+def said(value: str, what: str) -> str:
+    """The value, which a message can hold.
+
+    Raises InvalidRequest for one that is empty or not UTF-8, as a name of the file system's may be; `what` names it.
+    """
+    if not value:
+        raise errors.InvalidRequest(f"{what} must not be empty; give one, or leave it out")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise errors.InvalidRequest(f"{what} {value!r} is not UTF-8; use one that is") from None
+    return value
 
 
 def _code(error: aio.AioRpcError) -> str:

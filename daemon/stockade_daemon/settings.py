@@ -201,7 +201,7 @@ def several(each: Check[Item], *, most: int) -> Check[tuple[Item, ...]]:
             except Unfit as unfit:
                 raise Unfit(f"element {index + 1} {unfit}", (index, *unfit.within)) from None
             if item in items:
-                raise Unfit(f"element {index + 1} is {_shown(element)} a second time; remove it", (index,))
+                raise Unfit(f"element {index + 1} is {_shown(item)} a second time; remove it", (index,))
             items.append(item)
         return tuple(items)
 

@@ -54,7 +54,7 @@ class Manifest:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits of one worker. Every figure is enforced by the kernel or by the daemon's clock."""
+    """Limits of one worker. Every figure is enforced by the kernel or by the daemon's clock; results say what was."""
 
     wall_s: float  # longest life of a call's body; the tool's own timeout may be shorter
     cpu_s: int  # RLIMIT_CPU of each process
@@ -62,8 +62,8 @@ class Limits:
     processes: int  # RLIMIT_NPROC, counted in the worker's own user namespace
     open_files: int  # RLIMIT_NOFILE
     file_mb: int  # RLIMIT_FSIZE: largest file that a process may write, MiB
-    tmp_mb: int  # size of /tmp and /dev/shm together, MiB
-    tmp_inodes: int  # names in /tmp
+    tmp_mb: int  # size of /tmp, /var/tmp and /dev/shm together, MiB
+    tmp_inodes: int  # names in them
     output_mb: int  # kept of stdout and of stderr, MiB; the rest is read and dropped
     cpus: float  # processors' worth of time that all processes together may use
 
@@ -84,10 +84,11 @@ class Profile:
     """What a worker may do, and what is asked or refused. Read from TOML; the file is the manual."""
 
     name: str
-    digest: str  # SHA-256, lower-case hex, of the file's bytes
+    digest: str  # SHA-256, lower-case hex, of the file's bytes and of the digest of the profile that it extends
     source: str  # where it was read: a path, or the name that a client gave
     description: str
     system: tuple[str, ...]  # host paths mounted read-only at the same place; missing ones are left out
+    mounts: tuple[str, ...]  # more of them; a missing one is an error
     network: Literal["none", "loopback"]
     syscalls: tuple[str, ...]  # names of groups of sandbox/syscalls.py that are allowed
     environment: Mapping[str, str]  # set for every body
@@ -95,7 +96,9 @@ class Profile:
     limits: Limits
     approval: Approval
     required_layers: tuple[str, ...]  # without one of these, calls are refused with SANDBOX_UNAVAILABLE
-    text: bytes = field(repr=False)  # the file's bytes: a session keeps the profile that it was opened with
+    # From this profiles.restore makes the same profile again: a session keeps the one that it was opened with. The
+    # file's bytes, or all files of a chain.
+    text: bytes = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,18 +39,7 @@ def _become(channel: Channel, frame: Frame, plan: WorkerPlan) -> NoReturn:
     arguments = frame.blob.split(b"\0")[:-1]
     directory = frame.header["directory"]
     if directory:
-        try:
-            os.chdir(os.fsencode(directory))
-        except OSError as error:
-            codes = {
-                errno.ENOENT: "FS_NOT_FOUND",
-                errno.ENOTDIR: "FS_NOT_DIRECTORY",
-                errno.EACCES: "FS_PERMISSION_DENIED",
-            }
-            code = codes.get(error.errno or 0, "FS_IO_ERROR")
-            message = f"cannot start in {directory!r}: {error.strerror}; give a directory of the workspace as cwd"
-            channel.send({"type": "error", "code": code, "message": message})
-            os._exit(1)
+        _go_to(channel, str(directory), plan.workspace)
     if frame.header["shell"] and len(arguments[-1]) > _LONGEST_ARGUMENT:
         arguments = [arguments[0], _as_file(arguments[-1])]
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
@@ -61,6 +50,26 @@ def _become(channel: Channel, frame: Frame, plan: WorkerPlan) -> NoReturn:
         name = os.fsdecode(arguments[0])
         os.write(2, os.fsencode(f"stockade: cannot run {name}: {error.strerror}\n"))
         os._exit(_NOT_FOUND if error.errno in (errno.ENOENT, errno.ENOTDIR) else _NOT_EXECUTABLE)
+
+
+def _go_to(channel: Channel, directory: str, workspace: str | None) -> None:
+    """Makes `directory` the working directory, or reports why not and ends. Where it leads counts, not its name."""
+    try:
+        os.chdir(os.fsencode(directory))
+        arrived = os.getcwd()
+        if workspace is None or f"{arrived}/".startswith(f"{workspace.rstrip('/')}/"):
+            return
+        code, why = "FS_OUTSIDE_WORKSPACE", "it is not below the workspace"
+    except OSError as error:
+        codes = {
+            errno.ENOENT: "FS_NOT_FOUND",
+            errno.ENOTDIR: "FS_NOT_DIRECTORY",
+            errno.EACCES: "FS_PERMISSION_DENIED",
+        }
+        code, why = codes.get(error.errno or 0, "FS_IO_ERROR"), str(error.strerror)
+    message = f"cannot start in {directory!r}: {why}; give a directory of the workspace as cwd"
+    channel.send({"type": "error", "code": code, "message": message})
+    os._exit(1)
 
 
 def _as_file(text: bytes) -> bytes:

@@ -9,7 +9,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from stockade_worker import admission, descriptors, facts, filters, limits, mounts, network, privileges, signals, userns
+from stockade_worker import (
+    admission,
+    confinement,
+    descriptors,
+    facts,
+    filters,
+    limits,
+    mounts,
+    network,
+    privileges,
+    signals,
+    timens,
+    userns,
+)
 from stockade_worker.frames import encode
 from stockade_worker.plan import WorkerPlan
 
@@ -34,19 +47,28 @@ def contain(plan: WorkerPlan, request: dict[str, Any], given: tuple[int, ...]) -
             if workspace is not None and plan.workspace is not None:
                 mounts.attach_workspace(workspace, plan.workspace)
 
+        def restrict() -> None:
+            writable = (plan.workspace,) if workspace is not None and plan.workspace and request["writable"] else ()
+            confinement.restrict(writable, tcp=plan.loopback)
+
         steps: tuple[tuple[str, Callable[[], None]], ...] = (
             ("user", lambda: userns.map_single(1000, 1000, 1000)),
             ("proc", mounts.own_proc),
-            ("root", lambda: mounts.private_tmp(plan.tmp_kb, plan.tmp_inodes)),
+            ("root", lambda: mounts.private_tmp(plan.tmp_kb, plan.tmp_inodes, plan.mounts_below_tmp)),
             ("workspace", attach),
             ("net", network.loopback_up if plan.loopback else network.leave_down),
+<<<<<<< HEAD
             # So late, because joining takes the daemon about as long as all that stands above takes us.
             ("admission", lambda: admission.wait(control)),
             ("cgroup_ns", admission.own_view),
+=======
+            ("time", timens.own_time),
+>>>>>>> main
             ("session", signals.own_session),
             ("rlimits", lambda: limits.apply(plan)),
             ("capabilities", privileges.drop_capabilities),
             ("no_new_privs", privileges.no_new_privileges),
+            ("landlock", restrict),
             ("seccomp", lambda: filters.load(plan.allow_filter, plan.argument_filter)),
         )
         for step, enter in steps:  # noqa: B007 (read by the handler below)

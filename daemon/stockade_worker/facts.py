@@ -3,6 +3,8 @@
 import os
 from typing import Any
 
+from stockade_worker import landlock
+
 _WANTED = {"Groups", "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs", "Seccomp"}
 
 
@@ -15,6 +17,9 @@ def of_this_process() -> dict[str, Any]:
             if name in _WANTED:
                 found[name] = text.strip()
     found["namespaces"] = {
-        name: os.stat(f"/proc/self/ns/{name}").st_ino for name in ("user", "mnt", "pid", "net", "ipc", "uts", "cgroup")
+        name: os.stat(f"/proc/self/ns/{name}").st_ino
+        for name in ("user", "mnt", "pid", "net", "ipc", "uts", "cgroup", "time_for_children")
+        if os.path.exists(f"/proc/self/ns/{name}")
     }
+    found["landlock"] = landlock.abi()
     return found

@@ -30,6 +30,7 @@ _TABLE: Final[dict[str, tuple[int, int]]] = {
 NUMBERS: Final[dict[str, int]] = {name: numbers[_COLUMN[_MACHINE]] for name, numbers in _TABLE.items()}
 
 # clone(2), unshare(2)
+CLONE_NEWTIME = 0x00000080  # of unshare alone: in clone these bits are the exit signal
 CLONE_NEWNS = 0x00020000
 CLONE_NEWCGROUP = 0x02000000
 CLONE_NEWUTS = 0x04000000
@@ -43,6 +44,7 @@ SIGCHLD = 17
 MS_NOSUID = 2
 MS_NODEV = 4
 MS_NOEXEC = 8
+MS_BIND = 4096
 MS_REC = 16384
 MS_PRIVATE = 1 << 18
 MNT_DETACH = 2
@@ -91,9 +93,14 @@ def _checked(result: int, what: str) -> int:
 
 
 def _syscall(name: str, *arguments: object, what: str) -> int:
+    return call(NUMBERS[name], *arguments, what=what)
+
+
+def call(number: int, *arguments: object, what: str) -> int:
+    """A system call by number; `what` begins the text of its error."""
     # Integers are passed as longs: ctypes would pass a C int and leave the upper half of a register undefined.
     converted = [ctypes.c_long(value) if isinstance(value, int) else value for value in arguments]
-    return _checked(_libc.syscall(ctypes.c_long(NUMBERS[name]), *converted), what)
+    return _checked(_libc.syscall(ctypes.c_long(number), *converted), what)
 
 
 def clone(flags: int) -> int:

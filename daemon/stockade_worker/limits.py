@@ -8,6 +8,8 @@ import resource
 
 from stockade_worker.plan import WorkerPlan
 
+_LOCKED_BYTES = 8 << 20  # the kernel's own default: enough for keys kept out of swap, not for using memory up
+
 
 def apply(plan: WorkerPlan) -> None:
     """Sets the plan's limits. Processes are counted in the worker's own user namespace, which we are in by now."""
@@ -17,6 +19,9 @@ def apply(plan: WorkerPlan) -> None:
         (resource.RLIMIT_FSIZE, plan.file_bytes, plan.file_bytes),
         (resource.RLIMIT_NOFILE, plan.open_files, plan.open_files),
         (resource.RLIMIT_NPROC, plan.processes, plan.processes),
+        (resource.RLIMIT_MEMLOCK, _LOCKED_BYTES, _LOCKED_BYTES),
+        (resource.RLIMIT_RTPRIO, 0, 0),
+        (resource.RLIMIT_NICE, 0, 0),
     ):
         _, most = resource.getrlimit(kind)
         if most != resource.RLIM_INFINITY:

@@ -20,6 +20,7 @@ from typing import Any
 from stockade_worker import idmap, kernel, root, userns
 from stockade_worker.frames import Channel, Frame
 
+_EMPTY = "empty"  # an overlay wants two lower directories where it has no upper one
 INSIDE_UID = 1000  # what a worker is in its own user namespace
 
 
@@ -110,16 +111,13 @@ class Mounter:
             os.close(tree)
 
     def _view(self, key: int) -> int:
-        """A detached, recursively read-only copy of a workspace's mount."""
-        tree = kernel.open_tree(f"l{key}")
-        try:
-            kernel.mount_setattr(
-                tree, "", set_=kernel.MOUNT_ATTR_RDONLY | kernel.MOUNT_ATTR_NOSUID | kernel.MOUNT_ATTR_NODEV
-            )
-        except OSError:
-            os.close(tree)
-            raise
-        return tree
+        """A detached read-only view of a workspace.
+
+        An overlay without an upper directory and not a bind mount, because a read-only bind mount stops no connection:
+        sockets and FIFOs of the workspace would lead to host processes. Those of an overlay are its own.
+        """
+        attributes = kernel.MOUNT_ATTR_RDONLY | kernel.MOUNT_ATTR_NOSUID | kernel.MOUNT_ATTR_NODEV
+        return kernel.new_mount("overlay", {"lowerdir": f"l{key}:{_EMPTY}"}, attributes)
 
     def _overlay(self, key: int, scratch: str) -> int:
         """A detached overlay: the workspace below, `scratch`/upper above.
@@ -182,6 +180,7 @@ def _prepare(mode: str, place: str) -> None:
     kernel.mount(None, "/", None, kernel.MS_REC | kernel.MS_PRIVATE)
     kernel.mount("stockade", place, "tmpfs", kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC, "mode=700,size=1m")
     os.chdir(place)
+    os.mkdir(_EMPTY, 0o755)
 
 
 def main() -> None:

@@ -11,7 +11,8 @@ class WorkerPlan:
     environment: dict[str, str]
     loopback: bool
     workspace: str | None  # absolute path inside, the same as outside
-    tmp_kb: int  # /tmp and /dev/shm together
+    mounts_below_tmp: tuple[str, ...]  # of the template, which a worker's own /tmp and /var/tmp hide; outer ones first
+    tmp_kb: int  # /tmp, /var/tmp and /dev/shm together
     tmp_inodes: int
     cpu_s: int
     processes: int
@@ -29,6 +30,7 @@ class WorkerPlan:
             environment=dict(header["environment"]),
             loopback=bool(header["loopback"]),
             workspace=header["workspace"],
+            mounts_below_tmp=tuple(header["mounts_below_tmp"]),
             tmp_kb=int(limits["tmp_kb"]),
             tmp_inodes=int(limits["tmp_inodes"]),
             cpu_s=int(limits["cpu_s"]),

@@ -10,10 +10,15 @@ import stat
 from collections.abc import Iterable
 from typing import Any, NoReturn
 
-from stockade_worker import kernel
+from stockade_worker import kernel, trees
 from stockade_worker.frames import encode
 
 LIBRARY = "/run/stockade/lib"  # where this package and the toolkit are inside
+# Put over what a worker must not see (mounts.py).
+EMPTY_DIRECTORY = "/run/stockade/empty"
+EMPTY_FILE = "/run/stockade/nothing"
+# Nobody lists them: the names in them are those of users. What is mounted below is reached by its whole path.
+_UNLISTED = ("/home", "/root")
 _DEVICES = ("null", "zero", "full", "random", "urandom")
 _READ_ONLY = kernel.MOUNT_ATTR_RDONLY | kernel.MOUNT_ATTR_NOSUID | kernel.MOUNT_ATTR_NODEV
 _BOOT = f"import sys; sys.path.insert(0, {LIBRARY!r}); from stockade_worker.zygote import main; main()"
@@ -28,9 +33,15 @@ def become_template(plan: dict[str, Any], channel: int, *, host_uid: int | None)
         os.set_inheritable(kept, True)
         kernel.close_range(4, 2**31 - 1)
         step = "root"
-        build(plan)
+        covered = build(plan)
+        step = "mounts"
+        held = [trees.hold(path) for path in sorted(plan["mounts"])]
         step = "pivot_root"
         _pivot()
+        step = "mounts"
+        _add(held, covered)
+        step = "root"
+        _seal(plan["workspace"])
         if host_uid is not None:
             step = "host uid"
             os.setgroups([])
@@ -45,17 +56,16 @@ def become_template(plan: dict[str, Any], channel: int, *, host_uid: int | None)
             "type": "failed",
             "step": step,
             "errno": number,
-            "message": f"{type(error).__name__}: {error}",
+            "message": str(error) if isinstance(error, trees.Unusable) else f"{type(error).__name__}: {error}",
         }
         os.write(3, encode(failure))
     os._exit(1)
 
 
-def build(plan: dict[str, Any]) -> None:
-    """Makes the new root the working directory.
+def build(plan: dict[str, Any]) -> list[str]:
+    """Makes the new root the working directory; returns the directories of the host that it shows.
 
-    `plan`: system (host paths), trees (interpreter), library ({name: host path}), files ({path: text}), workspace (its
-    absolute path, or None), size_kb.
+    `plan`: system (host paths), trees (interpreter), library ({name: host path}), files ({path: text}).
     """
     os.umask(0o022)
     os.makedirs("r", 0o755, exist_ok=True)  # the tmpfs below is shared with earlier templates, the mount is not
@@ -68,19 +78,13 @@ def build(plan: dict[str, Any]) -> None:
     for name, source in plan["library"].items():
         _bind_directory(source, f"{LIBRARY}/{name}", _READ_ONLY)
     _devices()
-    for directory in ("/tmp", "/dev/shm", "/proc", "/run", "/var", "/etc", "/home"):
+    for directory in ("/tmp", "/var/tmp", "/dev/shm", "/proc", "/run", "/var", "/etc", "/home"):
         os.makedirs(_inside(directory), exist_ok=True)
-    if not os.path.lexists(_inside("/var/tmp")):
-        os.symlink("/tmp", _inside("/var/tmp"))
-    for path, text in plan["files"].items():
+    os.makedirs(_inside(EMPTY_DIRECTORY))
+    for path, text in {**plan["files"], EMPTY_FILE: ""}.items():
         _write(path, text)
-    workspace = plan["workspace"]
-    if workspace is not None and not os.path.lexists(_inside(workspace)):
-        os.makedirs(_inside(workspace))
     kernel.mount("proc", _inside("/proc"), "proc", kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC)
-    kernel.mount_setattr(
-        kernel.AT_FDCWD, ".", set_=kernel.MOUNT_ATTR_RDONLY | kernel.MOUNT_ATTR_NOSUID, recursive=False
-    )
+    return covered
 
 
 def _pivot() -> None:
@@ -89,6 +93,30 @@ def _pivot() -> None:
     kernel.pivot_root(".", ".")
     kernel.umount2(".", kernel.MNT_DETACH)
     os.chdir("/")
+
+
+def _add(held: list[trees.Held], covered: list[str]) -> None:
+    """Attaches the profile's own mounts, outer ones first; what a tree already shows is not shown twice."""
+    for each in held:
+        if any(each.path == above or each.path.startswith(f"{above}/") for above in covered):
+            os.close(each.tree)
+            continue
+        trees.attach(each)
+        if each.directory:
+            covered.append(each.path)
+
+
+def _seal(workspace: str | None) -> None:
+    """Makes the workspace's mount point, then the root read-only. After the pivot, when links lead where they do
+    inside."""
+    if workspace is not None and not os.path.lexists(workspace):
+        os.makedirs(workspace)
+    for directory in _UNLISTED:
+        if os.path.isdir(directory) and not os.path.ismount(directory):
+            os.chmod(directory, 0o111)
+    kernel.mount_setattr(
+        kernel.AT_FDCWD, "/", set_=kernel.MOUNT_ATTR_RDONLY | kernel.MOUNT_ATTR_NOSUID, recursive=False
+    )
 
 
 def _inside(path: str) -> str:

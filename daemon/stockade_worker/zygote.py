@@ -13,7 +13,7 @@ import signal
 import socket
 import sys
 
-from stockade_worker import enter, init, kernel, userns
+from stockade_worker import enter, init, kernel, mounts, userns
 from stockade_worker.frames import Channel, Frame
 from stockade_worker.mounter import INSIDE_UID
 from stockade_worker.plan import WorkerPlan
@@ -101,6 +101,7 @@ def main() -> None:
         for name in start.header["modules"]:
             importlib.import_module(name)
         plan = WorkerPlan.from_frame(start.header, start.blob)
+        mounts.covers()
     except Exception as error:
         number = getattr(error, "errno", None) or 0
         channel.send({"type": "failed", "step": step, "errno": number, "message": str(error)})

@@ -14,6 +14,7 @@ import pytest_asyncio
 from stockade_client import Daemon, connect, local_daemon
 from stockade_client.demo.prepare import NotPrepared, fetch, prepare
 from stockade_client.link import Link, opened
+from tests.client.served import Served
 
 Stockade: TypeAlias = Callable[..., subprocess.CompletedProcess[bytes]]
 COMMAND_S = 60.0  # a hang detector
@@ -89,3 +90,10 @@ async def prepared(archive: Path, scratch: Path) -> Path:
     workspace = Path(tempfile.mkdtemp(prefix="demo-", dir=scratch))
     await prepare(workspace, archive.parent)
     return workspace
+
+
+@pytest.fixture
+def served(scratch: Path, workspace: Path) -> Served:
+    directory = scratch / workspace.name.replace("workspace", "served")
+    directory.mkdir(mode=0o700)
+    return Served(directory, workspace)

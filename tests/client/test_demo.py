@@ -95,6 +95,32 @@ def test_the_demo_leaves_nothing_behind(environment: dict[str, str], scratch: Pa
     assert list(temporary.iterdir()) == []
 
 
+def test_the_demo_keeps_no_directory_where_nothing_could_be_fetched(
+    stockade: Stockade, environment: dict[str, str], scratch: Path
+) -> None:
+    temporary = scratch / "nothing-fetched"
+    temporary.mkdir()
+    # An index where there is none: pip fails without trying the network.
+    nowhere = {"TMPDIR": str(temporary), "PIP_INDEX_URL": f"file://{temporary}/index", "PIP_CONFIG_FILE": os.devnull}
+    done = stockade("demo", "--keep", "--cache", str(scratch / "no-cache"), env={**environment, **nowhere})
+    assert done.returncode == 1
+    assert b"pip cannot fetch" in done.stderr
+    assert done.stdout == b""
+    assert list(temporary.iterdir()) == []
+
+
+def test_the_demo_keeps_its_workspace_when_asked_to(
+    stockade: Stockade, environment: dict[str, str], scratch: Path, archive: Path
+) -> None:
+    temporary = scratch / "kept"
+    temporary.mkdir()
+    done = stockade("demo", "--keep", "--cache", str(archive.parent), env={**environment, "TMPDIR": str(temporary)})
+    assert done.returncode == 0, done.stderr
+    (kept,) = temporary.glob("stockade-demo-*/*")
+    assert done.stdout.decode().splitlines()[0] == f"the workspace stays in {kept}"
+    assert SOUND in (kept / FAULTY_FILE).read_text()
+
+
 def packed(path: Path, *members: tarfile.TarInfo) -> Path:
     with tarfile.open(path, "w:gz") as written:
         for member in members:

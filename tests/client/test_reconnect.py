@@ -1,59 +1,10 @@
 """A daemon that goes away and comes back: the client asks again and gets the one recorded result."""
 
 import asyncio
-import contextlib
-import signal
-import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
-import pytest
-
 from stockade_client import Daemon, connect
-
-
-class Served:
-    """`stockaded serve` as an admin starts it, killed and started again at the same socket."""
-
-    def __init__(self, directory: Path, workspace: Path) -> None:
-        self._directory = directory
-        self._config = directory / "stockade.toml"
-        self._config.write_text(f'[daemon]\nworkspaces = ["{workspace}"]\n')
-        self.address = f"unix:{directory}/daemon.sock"
-
-    async def started(self) -> asyncio.subprocess.Process:
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-P", "-m", "stockade_daemon", "serve"),
-            *("--config", str(self._config)),
-            *("--socket", str(self._directory / "daemon.sock")),
-            *("--state", str(self._directory / "state")),
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.DEVNULL,
-        )
-        assert process.stdout is not None
-        assert (await process.stdout.readline()).startswith(b"ready ")
-        return process
-
-
-@pytest.fixture
-def served(scratch: Path, workspace: Path) -> Served:
-    directory = scratch / workspace.name.replace("workspace", "served")
-    directory.mkdir(mode=0o700)
-    return Served(directory, workspace)
-
-
-@asynccontextmanager
-async def running(served: Served) -> AsyncIterator[list[asyncio.subprocess.Process]]:
-    """The processes started so far; the last one runs, and is stopped at the end."""
-    processes = [await served.started()]
-    try:
-        yield processes
-    finally:
-        for process in processes:
-            with contextlib.suppress(ProcessLookupError):
-                process.send_signal(signal.SIGTERM)
-            await process.wait()
+from tests.client.served import Served, running
 
 
 async def killed_and_started_again(served: Served, processes: list[asyncio.subprocess.Process]) -> None:

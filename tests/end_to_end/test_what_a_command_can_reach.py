@@ -58,7 +58,7 @@ def test_only_tmp_and_the_private_view_of_the_workspace_can_be_written(stockade:
         '(: > "$place/probe") 2>/dev/null && echo "$place"; done; exit 0'
     )
     written = set(shell(stockade, script).split())
-    # Directories above a workspace that lies in /tmp are part of the private /tmp; /var/tmp leads there.
+    # Directories above a workspace that lies in /tmp are part of the private /tmp.
     allowed = {"/tmp", "/var/tmp", "/dev/shm", "."} | (
         {str(workspace.parent)} if str(workspace).startswith("/tmp/") else set()
     )

@@ -9,15 +9,17 @@ import pytest
 
 from stockade_daemon import profiles, settings, toml_text
 from stockade_daemon.errors import ConfigurationError, RequestError
-from stockade_daemon.profiles.keys import KEYS, MADE_UP, SYSCALL_GROUPS, WANTED_GROUPS
+from stockade_daemon.profiles.keys import EXTENDS, KEYS, SYSCALL_GROUPS, WANTED_GROUPS
+from stockade_daemon.profiles.shown import MADE_UP, VIEWS
 from stockade_daemon.sandbox import plan, syscalls
 from stockade_daemon.values import Profile
+from stockade_worker import trees
 
 SHIPPED = [profiles.shipped()]
 
 
 def parse(text: str) -> Profile:
-    return profiles.parse(text.encode(), name="mine", source="mine.toml")
+    return profiles.parse(text.encode(), name="mine", source="mine.toml", directories=SHIPPED)
 
 
 def test_the_shipped_profiles_are_strict_and_dev() -> None:
@@ -29,7 +31,7 @@ def test_a_shipped_profile_writes_out_every_key(name: str) -> None:
     text = (profiles.shipped() / f"{name}.toml").read_bytes()
     profile = profiles.load(name, directories=SHIPPED)
     written = settings.read(toml_text.parse(text, source=name), KEYS).values
-    assert set(written) == {key.name for key in KEYS}
+    assert set(written) == {key.name for key in KEYS if key is not EXTENDS}
     assert profile.digest == hashlib.sha256(text).hexdigest()
     assert profile.name == name
     assert profile.description
@@ -49,6 +51,13 @@ def test_strict_has_no_network_no_sockets_and_no_writes() -> None:
     assert strict.syscalls == WANTED_GROUPS
     assert strict.approval.writes == "deny"
     assert strict.environment_pass == ()
+    assert strict.mounts == ()
+
+
+def test_strict_sets_no_variable_that_steers_a_loader_or_an_interpreter() -> None:
+    steering = ("LD_", "DYLD_", "PYTHON", "GIT_", "NODE_", "PERL", "RUBY", "JAVA_", "BASH_", "ENV", "PROMPT_", "IFS")
+    names = plan.environment(profiles.load("strict", directories=SHIPPED))
+    assert [name for name in names if name.startswith(steering)] == []
 
 
 def test_dev_asks_before_a_write_and_requires_the_layers_of_strict() -> None:
@@ -119,6 +128,37 @@ def test_a_shipped_profile_shows_nothing_of_etc_but_what_programs_need(name: str
         ("[network]\nmode = 'host'", 'the nearest allowed value is "loopback"'),
         ("[network]\nmode = 'loopbak'", 'is "loopbak"; the nearest allowed value is "loopback"'),
         (
+            "[filesystem]\nmounts = ['/opt']",
+            'mine.toml:2: `filesystem.mounts` element 1 must be a table, for example {path = "/opt/toolchain", mode',
+        ),
+        ("[[filesystem.mounts]]\nmode = 'ro'", "mine.toml:1: `filesystem.mounts` element 1 lacks `path`"),
+        (
+            "[[filesystem.mounts]]\npath = '/opt'\n[[filesystem.mounts]]\npath = '/srv'\nmode = 'rw'",
+            'mine.toml:5: `filesystem.mounts` element 2 has another mode than "ro", the only one',
+        ),
+        (
+            "[[filesystem.mounts]]\npath = '/opt'\nfrom = '/srv'",
+            "mine.toml:3: `filesystem.mounts` element 1 has the unknown key 'from'; its keys are path and mode",
+        ),
+        (
+            "[filesystem]\nmounts = [{path = '/opt'}, {path = '/opt', mode = 'ro'}]",
+            'mine.toml:2: `filesystem.mounts` element 2 is "/opt" a second time; remove it',
+        ),
+        ("[[filesystem.mounts]]\npath = '~/.cargo'", "mine.toml:2: `filesystem.mounts` element 1 `path` begins with ~"),
+        ("[[filesystem.mounts]]\npath = '/opt/'", 'write the path in its normal form, "/opt"'),
+        ("[[filesystem.mounts]]\npath = '/'", 'element 1 `path` is "/", the whole host'),
+        ("[limits]\nmemory_mb = 8", "mine.toml:2: `limits.memory_mb` is 8; it must be from 16 to 1048576"),
+        ("[limits]\ncpus = 0", "mine.toml:2: `limits.cpus` is 0; it must be from 0.01 to 64"),
+        ("extends = 'strict.toml/'", 'mine.toml:1: `extends` is not a profile\'s name, for example "strict"'),
+        (
+            "\nextends = 'stirct'",
+            "mine.toml:2: `extends` names 'stirct', but no profile is named 'stirct'; did you mean",
+        ),
+        (
+            "[limits]\nextends = 'dev'",
+            "mine.toml:2: unknown key 'extends' in [limits]; 'extends' belongs above the first",
+        ),
+        (
             "[environment]\nset = { A = 'x',  'B C' = 'y' }",
             "`environment.set` 'B C' is not a variable's name",
         ),
@@ -156,9 +196,28 @@ def test_the_hosts_views_of_itself_are_never_shown(tree: str, below: str) -> Non
         parse(f"[filesystem]\nsystem = ['{tree}{below}']")
 
 
+@pytest.mark.parametrize(
+    "path", ["/proc/1", "/sys", "/dev/shm", "/run/x", "/var/run", "/etc", "/tmp", "/var/tmp", "/var"]
+)
+def test_a_mount_shows_no_view_of_the_host_and_hides_nothing_of_the_workers(path: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"^mine\.toml:1: `filesystem\.mounts` element 1 `path` is"):
+        parse(f"filesystem.mounts = [{{path = '{path}'}}]")
+
+
+def test_a_mount_may_lie_below_home_and_tmp() -> None:
+    mounts = "[[filesystem.mounts]]\npath = '/home/me/.cargo'\n[[filesystem.mounts]]\npath = '/tmp/x'\nmode = 'ro'"
+    assert parse(mounts).mounts == ("/home/me/.cargo", "/tmp/x")
+
+
+def test_a_profile_and_the_worker_refuse_the_same_views_of_the_host() -> None:
+    assert trees.VIEWS == VIEWS
+
+
 def test_files_that_the_sandbox_makes_up_cannot_be_shown_from_the_host() -> None:
     assert set(plan._FILES) == set(MADE_UP)
     for path in ("/etc", *MADE_UP):
+        with pytest.raises(ConfigurationError, match=r"`filesystem\.mounts` element 1 `path` is"):
+            parse(f"filesystem.mounts = [{{path = '{path}'}}]")
         with pytest.raises(ConfigurationError, match=r"^mine\.toml:1: `filesystem\.system` element 1 is"):
             parse(f"filesystem.system = ['{path}']")
 

@@ -7,8 +7,9 @@ import click
 import stockade_client as client
 from stockade_client.answers import Answers
 from stockade_client.commands import options
-from stockade_client.commands.running import FAILED, OK, a_daemon, complain, run
+from stockade_client.commands.running import FAILED, OK, a_daemon, run
 from stockade_client.recording import parse
+from stockade_client.streams import complain
 from stockade_client.terminal import approver, console
 from stockade_client.transcript import NotAsRecorded, Transcript
 

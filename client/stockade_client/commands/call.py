@@ -3,22 +3,35 @@
 import asyncio
 import json
 import sys
+from typing import Final
 
 import click
 
 import stockade_client as client
 from stockade_client.commands import options
-from stockade_client.commands.running import FAILED, OK, a_daemon, complain, run, the_running_daemon
+from stockade_client.commands.running import FAILED, OK, a_daemon, run, the_running_daemon
+from stockade_client.streams import complain
 from stockade_client.terminal import approver
 from stockade_client.visible import visible
 
+_UNSEEN: Final = frozenset({"FS_NOT_OBSERVED", "FS_PARTIAL_OBSERVATION"})
+_OF_ITS_OWN: Final = (
+    "each `stockade call` without --session is a session of its own; use --session NAME with a running daemon"
+)
+
 
 @click.command()
-@click.argument("tool")
+@click.argument("tool", callback=options.named)
 @click.argument("arguments", metavar="JSON", default="{}")
 @options.profile(required=False)
 @options.workspace(default=None)
-@click.option("--session", "session_id", metavar="NAME", help="Go on in this session, or open it; it stays open.")
+@click.option(
+    "--session",
+    "session_id",
+    metavar="NAME",
+    callback=options.named,
+    help="Go on in this session of a running daemon, or open it; it stays open.",
+)
 @options.as_json()
 @options.yes()
 def command(
@@ -32,10 +45,14 @@ def command(
 ) -> None:
     """Run one tool and print its result.
 
-    JSON is the tool's arguments as one object; "-" reads them from standard input. `stockade catalog` lists
-    the tools.
+    JSON is the tool's arguments as one object; "-" reads them from standard input, and it may be left out where a tool
+    needs none. `stockade catalog` lists the tools.
 
-    Exit status: 0 the call is ok, 1 it failed.
+    Each `stockade call` without --session is a session of its own: what one has read, the next one has not seen, so
+    that an edit is refused. To go on from call to call, use --session NAME with a running daemon (`stockaded serve`).
+
+    Exit status: 0 the call is ok, 1 it failed or was refused, 2 usage, 3 daemon or infrastructure, 130 interrupted.
+    A command that ends with a status other than 0 is ok: its status is in the result.
     """
     if profile is None and session_id is None:
         raise click.UsageError("give --profile NAME|FILE, or --session NAME to go on in a session")
@@ -56,6 +73,8 @@ def command(
                         show(taken_back, as_json=as_json)
                     raise
         show(result, as_json=as_json)
+        if session_id is None and result.error is not None and result.error.code in _UNSEEN:
+            complain(_OF_ITS_OWN)
         return OK if result.ok else FAILED
 
     run(body)
@@ -79,12 +98,17 @@ async def _where(
 
 
 def show(result: "client.CallResult", *, as_json: bool) -> None:
-    """The result on stdout, a failure on stderr. At a terminal, a tool's text cannot steer it."""
+    """The result on stdout, a failure on stderr and only there. At a terminal, a tool's text cannot steer it."""
     if as_json:
         print(json.dumps(result.as_json(), ensure_ascii=False), flush=True)
         return
-    text = result.text
-    if text:
+    text = "\n".join(block for block in result.content if not _is_the_error(block, result.error))
+    if text.strip():
         print(visible(text) if sys.stdout.isatty() else text, flush=True)
     if result.error is not None:
         complain(str(result.error))
+
+
+def _is_the_error(block: str, error: "client.Failure | None") -> bool:
+    """Whether a block of the content tells the model what stderr tells the person."""
+    return error is not None and block.strip() in (error.message, f"Error: {error.message}", str(error))

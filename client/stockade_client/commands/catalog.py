@@ -1,7 +1,11 @@
 """`stockade catalog`: the tools, as data."""
 
 import json
+import shutil
+import textwrap
+from collections.abc import Iterator
 from dataclasses import asdict
+from typing import Final
 
 import click
 
@@ -10,6 +14,11 @@ from stockade_client.commands import options
 from stockade_client.commands.running import OK, a_daemon, run
 from stockade_client.results import Json
 from stockade_client.visible import one_line, visible
+
+WIDTH: Final = 110  # longer lines are hard to read however wide the terminal is
+LEAST: Final = 30  # of text in a line of a narrow terminal
+COLUMN: Final = 29  # where the descriptions of arguments stand
+LONGEST_ESCAPE: Final = 10  # characters that `visible` makes of one
 
 
 @click.command()
@@ -27,18 +36,49 @@ def command(as_json: bool) -> None:
 
 
 def _page(tool: "client.Tool") -> str:
-    lines = [f"{visible(tool.name)}  ({tool.kind}, {tool.timeout_s:g} s)", f"  {one_line(tool.description, 400)}"]
-    properties = tool.input_schema.get("properties")
-    required = tool.input_schema.get("required")
+    """A tool as a person reads about it: whole descriptions, required arguments with a star."""
+    schema = tool.input_schema
+    lines = [f"{visible(tool.name)}  ({tool.kind}, {tool.timeout_s:g} s)"]
+    lines += _wrapped("", tool.description, indent="  ")
+    properties, required = schema.get("properties"), _names(schema.get("required"))
     if isinstance(properties, dict):
-        for name, schema in properties.items():
-            needed = "*" if isinstance(required, list) and name in required else " "
-            lines.append(f"   {needed}{visible(name):<14} {_property(schema)}")
+        for name, each in properties.items():
+            star = "*" if name in required else " "
+            kind, description = _property(each)
+            lines += _wrapped(f"   {star}{visible(name):<14} {kind:<8}", description, indent=" " * (COLUMN - 1))
+    lines += [f"  {words}: {', '.join(names)}" for words, names in _choices(schema)]
+    if required:
+        lines.append("  * must be given")
     return "\n".join(lines) + "\n"
 
 
-def _property(schema: Json) -> str:
+def _wrapped(head: str, text: str, *, indent: str) -> list[str]:
+    width = min(WIDTH, shutil.get_terminal_size((WIDTH, 0)).columns)
+    return textwrap.wrap(
+        one_line(text, len(text) * LONGEST_ESCAPE),
+        max(width, COLUMN + LEAST),
+        initial_indent=f"{head} " if head else indent,
+        subsequent_indent=indent,
+    ) or [head.rstrip()]
+
+
+def _property(schema: Json) -> tuple[str, str]:
     if not isinstance(schema, dict):
-        return ""
+        return "", ""
     kind, description = schema.get("type", ""), schema.get("description", "")
-    return f"{kind if isinstance(kind, str) else json.dumps(kind):<9} {one_line(str(description), 200)}"
+    return kind if isinstance(kind, str) else json.dumps(kind), str(description)
+
+
+def _choices(schema: dict[str, Json]) -> Iterator[tuple[str, list[str]]]:
+    """Arguments of which the schema wants one, or some, and what it says about their number."""
+    for key, words in (("oneOf", "exactly one of"), ("anyOf", "at least one of")):
+        alternatives = schema.get(key)
+        if not isinstance(alternatives, list):
+            continue
+        names = [_names(each.get("required")) if isinstance(each, dict) else [] for each in alternatives]
+        if all(names):
+            yield words, [visible(" with ".join(together)) for together in names]
+
+
+def _names(value: Json) -> list[str]:
+    return [str(name) for name in value] if isinstance(value, list) else []

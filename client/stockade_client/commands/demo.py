@@ -9,17 +9,32 @@ from pathlib import Path
 
 import click
 
-from stockade_client.commands.running import FAILED, OK, a_daemon, complain, run
+from stockade_client.commands import options
+from stockade_client.commands.running import FAILED, OK, a_daemon, run
 from stockade_client.demo.play import play
 from stockade_client.demo.prepare import NotPrepared, prepare
+from stockade_client.streams import complain
 from stockade_client.terminal import console
 from stockade_client.transcript import NotAsRecorded
 
 
 @click.command()
-@click.option("--prepare", "prepare_only", metavar="DIR", help="Only make the workspace, in this directory.")
-@click.option("--workspace", metavar="DIR", help="Play on a directory that was prepared before.")
-@click.option("--cache", metavar="DIR", help="Keep the fetched archive here.  [default: the user's cache]")
+@click.option(
+    "--prepare",
+    "prepare_only",
+    metavar="DIR",
+    callback=options.named,
+    help="Only make the workspace, in this directory.",
+)
+@click.option(
+    "--workspace", metavar="DIR", callback=options.named, help="Play on a directory that was prepared before."
+)
+@click.option(
+    "--cache",
+    metavar="DIR",
+    callback=options.named,
+    help="Keep the fetched archive here.  [default: the user's cache]",
+)
 @click.option("--keep", is_flag=True, help="Keep the temporary workspace and print where it is.")
 def command(prepare_only: str | None, workspace: str | None, cache: str | None, keep: bool) -> None:
     """Watch an agent fix a fault in a real program.
@@ -40,7 +55,11 @@ def command(prepare_only: str | None, workspace: str | None, cache: str | None, 
         with _temporary(keep) as directory:
             target = directory / "xmltodict"
             status = await _prepared(target, cache)
-            return await _played(str(target)) if status == OK else status
+            if status != OK:
+                return status
+            if keep:
+                print(f"the workspace stays in {target}", flush=True)
+            return await _played(str(target))
 
     run(body)
 
@@ -69,8 +88,12 @@ async def _played(workspace: str) -> int:
 def _temporary(keep: bool) -> Iterator[Path]:
     if keep:
         directory = Path(tempfile.mkdtemp(prefix="stockade-demo-"))
-        print(f"the workspace stays in {directory}", flush=True)
-        yield directory
+        try:
+            yield directory
+        finally:
+            # Nothing was made in it where the archive could not be fetched.
+            with contextlib.suppress(OSError):
+                directory.rmdir()
         return
     with tempfile.TemporaryDirectory(prefix="stockade-demo-") as name:
         yield Path(name)

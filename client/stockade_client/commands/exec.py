@@ -7,6 +7,7 @@ found, 128 + n killed by signal n.
 
 import asyncio
 import os
+import select
 import signal
 from typing import Final
 
@@ -15,8 +16,9 @@ import click
 import stockade_client as client
 from stockade_client.calls import arguments_text
 from stockade_client.commands import options
-from stockade_client.commands.running import USAGE, a_daemon, complain, run
+from stockade_client.commands.running import USAGE, a_daemon, run
 from stockade_client.results import JsonInput
+from stockade_client.streams import NotWritten, complain
 from stockade_client.terminal import approver
 
 TIMED_OUT: Final = 124
@@ -24,24 +26,28 @@ BROKEN: Final = 125
 REFUSED: Final = 126
 
 
-@click.command("exec", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+# The first word that is no option, or `--`, begins the program's own words; one before it that looks like an option and
+# is none of ours is a misspelt one.
+@click.command("exec", context_settings={"allow_interspersed_args": False})
 @options.profile()
 @options.workspace()
 @click.option(
     "--timeout",
     type=click.FloatRange(min=0, min_open=True),
     metavar="SECONDS",
-    help="End it after this.  [default: 120]",
+    help="End it after this, or after the profile's wall_s, whichever is less.  [default: 120]",
 )
 @options.yes()
 @click.argument("argv", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- ARGV…")
 def command(profile: str, workspace: str, timeout: float | None, yes: bool, argv: tuple[str, ...]) -> None:
     """Run a program in a sandbox: its own stdout, stderr and exit status.
 
-    The program sees the workspace as a private copy: what it changes there is gone afterwards.
+    The program sees the workspace as a private copy: what it changes there is gone afterwards. Standard input is not
+    passed on: the program's is empty. Of stdout and of stderr as much is kept as the profile's output_mb says; what the
+    program prints beyond that is cut, and the exit status is then 125.
 
     Exit status: the program's own; 124 timed out, 125 sandbox or daemon failed or output was cut, 126 refused,
-    127 not found, 128+n killed by signal n.
+    127 not found, 128+n killed by signal n, 2 usage.
     """
 
     async def body() -> int:
@@ -62,15 +68,17 @@ def command(profile: str, workspace: str, timeout: float | None, yes: bool, argv
 async def _passed_through(call: "client.Call") -> tuple["client.CallResult", dict[str, int]]:
     """The result, once all output has been passed on, and how many bytes of each stream that was.
 
-    Ended early, the call is taken back first.
+    The result is waited for beside the output and not after it: a daemon that stops answers the requests that it has,
+    and takes no new ones. Ended early, the call is taken back first.
     """
     try:
         async with asyncio.TaskGroup() as group:
+            settling = group.create_task(call.result())
             copying = {
                 "stdout": group.create_task(_copy(call.output(part="stdout"), 1)),
                 "stderr": group.create_task(_copy(call.output(part="stderr"), 2)),
             }
-        return await call.result(), {part: task.result() for part, task in copying.items()}
+        return settling.result(), {part: task.result() for part, task in copying.items()}
     except BaseException:
         await call.withdraw()
         raise
@@ -100,9 +108,18 @@ def _all_of_it(result: "client.CallResult", passed: dict[str, int]) -> int:
 
 
 def _write_all(descriptor: int, data: bytes) -> None:
+    """Raises BrokenPipeError when the reader has gone, NotWritten for any other reason."""
     view = memoryview(data)
     while view:
-        view = view[os.write(descriptor, view) :]
+        try:
+            view = view[os.write(descriptor, view) :]
+        except BlockingIOError:
+            # Whoever shares the descriptor has made it non-blocking.
+            select.select([], [descriptor], [])
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise NotWritten(error) from error
 
 
 def status_of(result: "client.CallResult") -> int:

@@ -14,7 +14,7 @@ from stockade_client.visible import visible
 
 
 @click.command()
-@click.argument("name", metavar="SESSION|CALL")
+@click.argument("name", metavar="SESSION|CALL", callback=options.named)
 @options.as_json()
 @click.option("--follow", "-f", is_flag=True, help="Go on with new events until the session closes.")
 def command(name: str, as_json: bool, follow: bool) -> None:

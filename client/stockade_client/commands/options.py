@@ -8,12 +8,27 @@ import click
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
+def named(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """A callback for text that names something to the daemon: not empty, and UTF-8 as all text of the protocol is."""
+    if value is None:
+        return None
+    if not value:
+        raise click.BadParameter("it is empty; give one, or leave it out", ctx, param)
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise click.BadParameter(f"{value!r} is not UTF-8; use one that is", ctx, param) from None
+    return value
+
+
 def profile(*, required: bool = True) -> Callable[[Function], Function]:
     return click.option(
         "--profile",
         metavar="NAME|FILE",
+        callback=named,
         required=required,
-        help="Sandbox profile: a name, or a file (with '/' or ending in .toml) that a private daemon takes.",
+        help="Sandbox profile: a name, or a file (with '/' or ending in .toml, 64 KiB at most) that a private daemon "
+        "takes.",
     )
 
 
@@ -22,6 +37,7 @@ def workspace(default: str | None = ".") -> Callable[[Function], Function]:
     return click.option(
         "--workspace",
         metavar="DIR",
+        callback=named,
         default=default,
         help="Directory that the tools work on.  [default: the current one]",
     )

@@ -1,7 +1,6 @@
 """A command's life: the daemon it uses, the signals that end it, and errors as messages and exit statuses."""
 
 import asyncio
-import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -11,7 +10,7 @@ from typing import Final, NoReturn
 import stockade_client as client
 from stockade_client.addresses import running_daemon
 from stockade_client.recording import FaultyRecording
-from stockade_client.visible import visible
+from stockade_client.streams import complain, fail
 
 OK: Final = 0
 FAILED: Final = 1  # the call failed
@@ -34,7 +33,7 @@ async def a_daemon() -> AsyncIterator["client.Daemon"]:
     """The daemon that runs already, else a private one for as long as the block runs."""
     address = running_daemon()
     if address is not None:
-        async with client.connect(address) as daemon:
+        async with client.connect(address, on_away=_tell_of_an_absence) as daemon:
             yield daemon
         return
     async with client.local_daemon() as address, client.connect(address) as daemon:
@@ -50,8 +49,12 @@ async def the_running_daemon(why: str) -> AsyncIterator["client.Daemon"]:
             f"{why} needs a running daemon, and there is none at the default socket; a private daemon lives for one "
             "command only: start one with `stockaded serve`, or set STOCKADE_ADDRESS"
         )
-    async with client.connect(address) as daemon:
+    async with client.connect(address, on_away=_tell_of_an_absence) as daemon:
         yield daemon
+
+
+def _tell_of_an_absence() -> None:
+    complain("the daemon went away; waiting for it to come back")
 
 
 def run(body: Callable[[], Coroutine[None, None, int]], *, infrastructure: int = INFRASTRUCTURE) -> NoReturn:
@@ -63,12 +66,11 @@ def run(body: Callable[[], Coroutine[None, None, int]], *, infrastructure: int =
     ended_by: list[signal.Signals] = []
     try:
         status = asyncio.run(_cancelled_by_signals(body, ended_by))
+        sys.stdout.flush()
     except KeyboardInterrupt:
         status = 128 + signal.SIGINT
     except asyncio.CancelledError:
         status = 128 + (ended_by[0] if ended_by else signal.SIGINT)
-    except BrokenPipeError:
-        status = broken_pipe()
     except Exception as error:
         status = _status_of(_leaf(error), infrastructure)
     sys.exit(status)
@@ -98,19 +100,6 @@ async def _cancelled_by_signals(body: Callable[[], Coroutine[None, None, int]], 
             loop.remove_signal_handler(number)
 
 
-def broken_pipe() -> int:
-    """Whoever read our output has gone, as in `stockade … | head`: end as a program killed by SIGPIPE does."""
-    with open(os.devnull, "wb") as nowhere:
-        # Python flushes stdout once more at exit, and would complain.
-        os.dup2(nowhere.fileno(), 1)
-    return 128 + signal.SIGPIPE
-
-
-def complain(message: str) -> None:
-    """A line on stderr. What the daemon passes on may hold a tool's text, so it is made safe to look at."""
-    print(f"stockade: {visible(message)}", file=sys.stderr)
-
-
 def _leaf(error: Exception) -> Exception:
     """The first cause in a group of tasks; the others were cancelled because of it."""
     while isinstance(error, ExceptionGroup):
@@ -119,9 +108,9 @@ def _leaf(error: Exception) -> Exception:
 
 
 def _status_of(error: Exception, infrastructure: int) -> int:
-    if isinstance(error, BrokenPipeError):
-        return broken_pipe()
-    if not isinstance(error, client.StockadeError):
-        raise error
-    complain("\n".join([str(error), *getattr(error, "__notes__", ())]))
-    return USAGE if isinstance(error, _USAGE_ERRORS) else infrastructure
+    if isinstance(error, client.StockadeError):
+        complain("\n".join([str(error), *getattr(error, "__notes__", ())]))
+        return USAGE if isinstance(error, _USAGE_ERRORS) else infrastructure
+    if isinstance(error, OSError):
+        return fail(error, infrastructure)
+    raise error

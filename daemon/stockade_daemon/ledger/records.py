@@ -19,9 +19,9 @@ class SessionRecord:
     device: int  # of the workspace directory; with `inode` its identity
     inode: int
     profile_name: str
-    profile_digest: str  # SHA-256, lower-case hex, of profile_text
+    profile_digest: str  # SHA-256, lower-case hex: Profile.digest
     profile_source: str  # a path, or the name that a client gave
-    profile_text: bytes  # the file's bytes: a session keeps the profile that it was opened with
+    profile_text: bytes  # Profile.text: a session keeps the profile that it was opened with
     approval_policy: str  # ask | never
     state: SessionState
     opened_ms: int  # milliseconds since 1970, UTC

@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from stockade_daemon.errors import ArgumentsRefusal, Refusal, ToolFailure
+from stockade_daemon.gate.names import visible
 from stockade_daemon.pipeline import outcomes
 from stockade_daemon.pipeline.context import CallUnderWay, Services
 from stockade_daemon.pipeline.output import Output, pump
@@ -28,7 +29,7 @@ _IN_VALUE = 64 * 1024  # bytes of each stream
 _FOR_MODEL = 28 * 1024  # of each, so that both stay below the tool's cap and are cut in one place only
 _DISCARDED = "what it had changed was discarded"
 # What the body's process may say before it becomes the command; anything else from it is no answer.
-_CANNOT_START = {"FS_NOT_FOUND", "FS_NOT_DIRECTORY", "FS_PERMISSION_DENIED", "FS_IO_ERROR"}
+_CANNOT_START = {"FS_NOT_FOUND", "FS_NOT_DIRECTORY", "FS_OUTSIDE_WORKSPACE", "FS_PERMISSION_DENIED", "FS_IO_ERROR"}
 
 
 async def run_command(services: Services, judged: Judged, under_way: CallUnderWay, worker: Worker) -> Outcome:
@@ -162,7 +163,7 @@ async def _for_model(under_way: CallUnderWay, value: dict[str, Json], found: Dif
     elif not blocks and value["exit_code"] == 0:
         blocks.append("[no output, exit status 0]")
     if found.total:
-        names = ", ".join(f"{each.path} ({each.change})" for each in found.effects[:20])
+        names = ", ".join(f"{visible(each.path)} ({each.change})" for each in found.effects[:20])
         more = f" and {found.total - 20} more" if found.total > 20 else ""
         blocks.append(f"[changes made by this command were discarded: {names}{more}]")
     return tuple(blocks)

@@ -73,6 +73,7 @@ class Sessions:
             known = await self._ledger.session(opening.session_id)
             if known is None:
                 profile = self._profile(opening)
+                self._check_mounts(profile)
                 record = SessionRecord(
                     session_id=opening.session_id,
                     workspace=workspace.path,
@@ -139,11 +140,12 @@ class Sessions:
 
     async def _revive(self, record: SessionRecord) -> LiveSession:
         try:
-            profile = profiles.parse(record.profile_text, name=record.profile_name, source=record.profile_source)
+            profile = profiles.restore(record.profile_text, name=record.profile_name, source=record.profile_source)
         except ConfigurationError as error:
             raise RequestError(
                 "FAILED_PRECONDITION", f"the profile of session {record.session_id} is no longer valid: {error}"
             ) from error
+        self._check_mounts(profile)
         workspace = Workspace.open(record.workspace)
         try:
             if (workspace.device, workspace.inode) != (record.device, record.inode):
@@ -181,7 +183,12 @@ class Sessions:
                 "PERMISSION_DENIED",
                 "this daemon takes profiles by name only; ask its admin to add the file, or use a private daemon",
             )
-        return profiles.parse(opening.profile_text, name=opening.profile_name, source=opening.profile_name)
+        return profiles.parse(
+            opening.profile_text,
+            name=opening.profile_name,
+            source=opening.profile_name,
+            directories=self._rules.profile_directories,
+        )
 
     def _check_same(self, known: SessionRecord, opening: Opening, workspace: Workspace, policy: str) -> None:
         if known.state == "closed":
@@ -189,7 +196,7 @@ class Sessions:
         differing = []
         if (known.device, known.inode) != (workspace.device, workspace.inode):
             differing.append(f"workspace {known.workspace}")
-        if opening.profile_text is not None and opening.profile_text != known.profile_text:
+        if opening.profile_text is not None and opening.profile_text != profiles.own_text(known.profile_text):
             differing.append(f"another text of profile {known.profile_name}")
         if opening.profile_text is None and opening.profile_name != known.profile_name:
             differing.append(f"profile {known.profile_name}")
@@ -199,6 +206,17 @@ class Sessions:
             raise RequestError(
                 "ALREADY_EXISTS", f"session {known.session_id} exists with {', '.join(differing)}; choose another id"
             )
+
+    def _check_mounts(self, profile: Profile) -> None:
+        for mount in profile.mounts:
+            real = Path(os.path.realpath(mount))
+            for own in self._rules.own:
+                if own == real or real in own.parents:
+                    raise RequestError(
+                        "PERMISSION_DENIED",
+                        f"the daemon keeps its own files in {own}, which the mount {mount} of profile {profile.name} "
+                        "would show to tools; mount less, or start the daemon with --state and --socket elsewhere",
+                    )
 
     def _check_workspace(self, workspace: Workspace) -> None:
         path = Path(workspace.path)

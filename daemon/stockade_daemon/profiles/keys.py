@@ -7,7 +7,8 @@ than that one does. docs/profiles.md shows the same list; a test keeps them equa
 import re
 from typing import Any, Final, Literal
 
-from stockade_daemon.settings import Key, Unfit, absolute_path, mapping, number, one_of, several, text, whole
+from stockade_daemon.profiles.shown import mount, system_path
+from stockade_daemon.settings import Key, Unfit, mapping, number, one_of, several, text, whole
 from stockade_daemon.values import Decision
 
 # Groups of system calls. No program gets far without the first six, so a profile cannot leave them out.
@@ -35,6 +36,7 @@ LAYERS: Final = (
     "ipc",
     "uts",
     "cgroup_ns",
+    "time",
     "root",
     "proc",
     "overlay",
@@ -42,37 +44,24 @@ LAYERS: Final = (
     "groups",
     "capabilities",
     "no_new_privs",
+    "landlock",
     "seccomp",
     "rlimits",
     "cgroup",
 )
 
-_FORBIDDEN_TREES: Final = ("/proc", "/sys", "/dev", "/run", "/var/run", "/var/lock", "/tmp")  # noqa: S108 (refused, not made)
-# Files that every worker gets with contents of the daemon's making.
-MADE_UP: Final = (
-    "/etc/passwd",
-    "/etc/group",
-    "/etc/hostname",
-    "/etc/hosts",
-    "/etc/nsswitch.conf",
-    "/etc/resolv.conf",
-)
+NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
-def system_path(value: object) -> str:
-    """A host path that may be shown to workers, read-only. The host's own views of itself may not."""
-    path = absolute_path(value)
-    if path == "/":
-        raise Unfit('is "/", the whole host; name the directories that programs need, for example "/usr"')
-    for tree in _FORBIDDEN_TREES:
-        if path == tree or path.startswith(tree + "/"):
-            raise Unfit(f'is "{path}"; {tree} of the host is never shown, workers get their own or none: remove it')
-    if path == "/etc":
-        raise Unfit('is "/etc", which holds secrets; name what programs need of it, for example "/etc/ssl/certs"')
-    if path in MADE_UP:
-        raise Unfit(f'is "{path}", which workers get with contents of its own: remove it')
-    return path
+def profile_name(value: object) -> str:
+    """A profile's name: its file's, without `.toml`."""
+    if not isinstance(value, str) or not NAME.match(value):
+        raise Unfit(
+            'is not a profile\'s name, for example "strict": a letter or digit first, then letters, digits, . _ and -, '
+            "at most 64; without .toml"
+        )
+    return value
 
 
 def variable(value: object) -> str:
@@ -103,6 +92,14 @@ _LATER: Final = (
 
 DESCRIPTION = Key("description", text(400), "", "text, at most 400 characters", "One line for lists of profiles.")
 
+EXTENDS = Key(
+    "extends",
+    profile_name,
+    "",
+    "a profile's name",
+    "The profile that this one begins as; keys given here replace that one's. Without it: `strict`'s values.",
+)
+
 SYSTEM: Final[Key[tuple[str, ...]]] = Key(
     "filesystem.system",
     several(system_path, most=256),
@@ -127,15 +124,22 @@ SYSTEM: Final[Key[tuple[str, ...]]] = Key(
     "array of absolute paths; not / or /etc, nothing of /proc /sys /dev /run /tmp",
     "Host files and directories shown at the same place, read-only. What the host lacks is left out.",
 )
+MOUNTS: Final[Key[tuple[str, ...]]] = Key(
+    "filesystem.mounts",
+    several(mount, most=64),
+    (),
+    'array of {path = "/absolute/path", mode = "ro"}; not / /etc /var /tmp themselves, nothing of /proc /sys /dev /run',
+    "More host files and directories shown at the same place, read-only. All of them must exist.",
+)
 TMP_MB = Key(
     "filesystem.tmp_mb",
     whole(1, 65536),
     64,
     "MiB, 1 to 65536",
-    "Size of /tmp and /dev/shm together, in memory.",
+    "Size of /tmp, /var/tmp and /dev/shm together, in memory.",
 )
 TMP_INODES = Key(
-    "filesystem.tmp_inodes", whole(64, 10_000_000), 4096, "64 to 10000000", "How many names /tmp can hold."
+    "filesystem.tmp_inodes", whole(64, 10_000_000), 4096, "64 to 10000000", "How many names they can hold."
 )
 
 _NONE: Final[Literal["none", "loopback"]] = "none"
@@ -166,7 +170,7 @@ SYSCALLS: Final[Key[tuple[str, ...]]] = Key(
 SET: Final[Key[dict[str, str]]] = Key(
     "environment.set",
     mapping(variable, text(32_768), most=256),
-    {"LANG": "C.UTF-8", "TERM": "dumb", "GIT_OPTIONAL_LOCKS": "0", "PYTHONDONTWRITEBYTECODE": "1"},
+    {"LANG": "C.UTF-8", "TERM": "dumb"},
     "table of text, at most 256 names",
     "Variables that every body gets.",
 )
@@ -276,7 +280,9 @@ REQUIRED: Final[Key[tuple[str, ...]]] = Key(
 
 KEYS: Final[tuple[Key[Any], ...]] = (
     DESCRIPTION,
+    EXTENDS,
     SYSTEM,
+    MOUNTS,
     TMP_MB,
     TMP_INODES,
     MODE,

@@ -4,22 +4,21 @@ A profile's name is its file's name without `.toml`. Names are looked up in a li
 stands in two of them is refused: one would silently hide the other, and the hidden one could be the stricter.
 """
 
-import hashlib
 import importlib.resources
 import os
-import re
 import stat
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
 from stockade_daemon import settings, toml_text
 from stockade_daemon.errors import ConfigurationError, RequestError
-from stockade_daemon.profiles import keys
+from stockade_daemon.profiles import chain, keys
+from stockade_daemon.profiles.chain import File
 from stockade_daemon.values import Approval, Limits, Profile
 
-_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 _SUFFIX: Final = ".toml"
 
 
@@ -39,7 +38,7 @@ def available(directories: Sequence[Path]) -> list[str]:
         names.update(
             entry.removesuffix(_SUFFIX)
             for entry in entries
-            if entry.endswith(_SUFFIX) and _NAME.match(entry.removesuffix(_SUFFIX))
+            if entry.endswith(_SUFFIX) and keys.NAME.match(entry.removesuffix(_SUFFIX))
         )
     return sorted(names)
 
@@ -47,11 +46,37 @@ def available(directories: Sequence[Path]) -> list[str]:
 def load(name: str, *, directories: Sequence[Path]) -> Profile:
     """The profile of that name.
 
-    Raises RequestError NOT_FOUND where no directory has it, ConfigurationError where the file is faulty,
-    cannot be read, or stands in two directories.
+    Raises RequestError NOT_FOUND where no directory has it, ConfigurationError where the file or one that it extends is
+    faulty, cannot be read, or stands in two directories.
     """
+    find = partial(_find, directories)
+    return _profile(chain.follow(find(name), find, found=True))
+
+
+def parse(text: bytes, *, name: str, source: str, directories: Sequence[Path]) -> Profile:
+    """The profile that `text` describes; what it extends is looked up in `directories`.
+
+    Raises ConfigurationError `source:line: what is wrong; what is right`.
+    """
+    return _profile(chain.follow(File(name, source, text), partial(_find, directories), found=False))
+
+
+def restore(text: bytes, *, name: str, source: str) -> Profile:
+    """The profile whose `text` this is, with the same digest, whatever became of the files that it was read from.
+
+    Raises ConfigurationError where this version no longer takes it.
+    """
+    return _profile(chain.unpack(text, name=name, source=source))
+
+
+def own_text(text: bytes) -> bytes:
+    """Of a profile's `text` the bytes of its own file, without those that it extends."""
+    return chain.unpack(text, name="", source="")[0].text
+
+
+def _find(directories: Sequence[Path], name: str) -> File:
     found = []
-    if _NAME.match(name):
+    if keys.NAME.match(name):
         found = [path for directory in directories if os.path.lexists(path := directory / (name + _SUFFIX))]
     if not found:
         known = available(directories)
@@ -61,23 +86,20 @@ def load(name: str, *, directories: Sequence[Path]) -> Profile:
     if len(found) > 1:
         places = " and ".join(str(path) for path in found)
         raise ConfigurationError(f"{found[1]}:1: two profiles are named {name!r}, {places}; rename one of them")
-    return parse(_contents(found[0]), name=name, source=str(found[0]))
+    return File(name, str(found[0]), _contents(found[0]))
 
 
-def parse(text: bytes, *, name: str, source: str) -> Profile:
-    """The profile that `text` describes.
-
-    Raises ConfigurationError `source:line: what is wrong; what is right`.
-    """
-    at = settings.read(toml_text.parse(text, source=source), keys.KEYS)
+def _profile(files: Sequence[File]) -> Profile:
+    at = chain.merge(files)
     environment = at[keys.SET]
     return Profile(
-        name=name,
-        text=text,
-        digest=hashlib.sha256(text).hexdigest(),
-        source=source,
+        name=files[0].name,
+        text=chain.pack(files),
+        digest=chain.digest(files),
+        source=files[0].source,
         description=at[keys.DESCRIPTION],
         system=at[keys.SYSTEM],
+        mounts=at[keys.MOUNTS],
         network=at[keys.MODE],
         syscalls=at[keys.SYSCALLS],
         environment=MappingProxyType(environment),

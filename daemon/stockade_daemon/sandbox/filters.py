@@ -28,6 +28,8 @@ _TERMINAL = (0x5412, 0x541C, 0x5423)  # TIOCSTI, TIOCLINUX, TIOCSETD: typing int
 _S_IFMT = 0o170000
 _S_IFCHR = 0o020000
 _S_IFBLK = 0o060000
+_S_IFIFO = 0o010000
+_S_IFSOCK = 0o140000
 _LAST_FAMILY = 64  # above AF_MAX
 _NEW_LISTENER = 1 << 3  # SECCOMP_FILTER_FLAG_NEW_LISTENER
 _UNAME_QUERY = 0xFFFFFFFF  # personality(2): ask, do not set
@@ -72,8 +74,11 @@ def _arguments(groups: tuple[str, ...]) -> bytes:
             for flag in _CREATING:
                 creating = pyseccomp.Arg(flags, pyseccomp.MASKED_EQ, flag, flag)
                 _add(rules, refuse, name, creating, pyseccomp.Arg(mode, pyseccomp.MASKED_EQ, bit, bit))
+    # Devices never. Named pipes and sockets only where processes of the call may talk to each other by name: a program
+    # on the host that walks the workspace could hang on one.
+    special = (_S_IFCHR, _S_IFBLK, *(() if "ipc_local" in groups else (_S_IFIFO, _S_IFSOCK)))
     for name, index in (("mknod", 1), ("mknodat", 2)):
-        for kind in (_S_IFCHR, _S_IFBLK):
+        for kind in special:
             _add(rules, refuse, name, pyseccomp.Arg(index, pyseccomp.MASKED_EQ, _S_IFMT, kind))
     for request in _TERMINAL:
         # The kernel looks at the low 32 bits only, so the rule must as well.

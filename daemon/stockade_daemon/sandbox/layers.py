@@ -9,6 +9,7 @@ _NONE = "0000000000000000"
 _CAPABILITY_SETS = ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")
 _NAMESPACES: Final = {
     "user": "user", "mount": "mnt", "pid": "pid", "net": "net", "ipc": "ipc", "uts": "uts", "cgroup_ns": "cgroup",
+    "time": "time_for_children",
 }  # fmt: skip
 
 
@@ -19,7 +20,11 @@ def held(
     `cgroup`: what was found when it was put into its control group."""
     namespaces = facts.get("namespaces", {})
     layers = [
-        Layer(name, namespaces.get(kind) not in (None, ours[kind]), "" if namespaces.get(kind) else "not reported")
+        Layer(
+            name,
+            namespaces.get(kind) not in (None, ours.get(kind)),
+            "" if namespaces.get(kind) else "this kernel has none",
+        )
         for name, kind in _NAMESPACES.items()
     ]
     # These have no number of their own: a worker that could not do them never reports itself as sealed.
@@ -41,6 +46,10 @@ def held(
     layers.append(Layer("capabilities", bare, "" if bare else "a capability set is not empty"))
     for name, line, wanted in (("no_new_privs", "NoNewPrivs", "1"), ("seccomp", "Seccomp", "2")):
         layers.append(Layer(name, facts.get(line) == wanted, "" if facts.get(line) == wanted else "not in force"))
+    # A worker that has entered Landlock has tried it; one that could not is never sealed.
+    version = facts.get("landlock")
+    known = isinstance(version, int) and version > 0
+    layers.append(Layer("landlock", known, "" if known else "this kernel has no Landlock, or it is switched off"))
     layers.append(cgroup)
     if overlay:
         layers.append(Layer("overlay", True))

@@ -29,6 +29,7 @@ _FILES = {
 class Plan:
     """`root` for the mounter, `start` and `blob` for the zygote (stockade_worker.plan.WorkerPlan)."""
 
+    profile: str  # its name, for errors
     root: dict[str, Any]
     start: dict[str, Any]
     blob: bytes
@@ -39,8 +40,10 @@ def plan(profile: Profile, *, workspace: str | None, host_uid: int | None) -> Pl
     programs = filters.compiled(profile.syscalls)
     limits = profile.limits
     return Plan(
+        profile=profile.name,
         root={
             "system": list(profile.system),
+            "mounts": list(profile.mounts),
             "trees": [each for each in library.trees() if not _below(each, profile.system)],
             "library": library.packages(),
             "files": _FILES,
@@ -55,6 +58,7 @@ def plan(profile: Profile, *, workspace: str | None, host_uid: int | None) -> Pl
             "environment": environment(profile),
             "loopback": profile.network == "loopback",
             "workspace": workspace,
+            "mounts_below_tmp": below_tmp(profile.mounts),
             "limits": {
                 "tmp_kb": limits.tmp_mb * 1024,
                 "tmp_inodes": limits.tmp_inodes,
@@ -78,6 +82,15 @@ def environment(profile: Profile) -> dict[str, str]:
     own |= {"USER": "agent", "LOGNAME": "agent"}
     passed = {name: os.environ[name] for name in profile.environment_pass if name in os.environ}
     return {**own, **passed, **profile.environment}
+
+
+def below_tmp(mounts: tuple[str, ...]) -> list[str]:
+    """The mounts that a worker's own /tmp and /var/tmp hide, outer ones first. One inside another comes with it."""
+    found: list[str] = []
+    for path in sorted(mounts):
+        if _below(path, ("/tmp", "/var/tmp")) and not _below(path, tuple(found)):  # noqa: S108 (the worker's own)
+            found.append(path)
+    return found
 
 
 def _below(path: str, roots: tuple[str, ...]) -> bool:

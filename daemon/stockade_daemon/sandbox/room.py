@@ -35,9 +35,8 @@ class Place:
 
 
 def namespaces_of_this_process() -> dict[str, int]:
-    return {
-        name: os.stat(f"/proc/self/ns/{name}").st_ino for name in ("user", "mnt", "pid", "net", "ipc", "uts", "cgroup")
-    }
+    names = ("user", "mnt", "pid", "net", "ipc", "uts", "cgroup", "time_for_children")
+    return {name: os.stat(f"/proc/self/ns/{name}").st_ino for name in names if os.path.exists(f"/proc/self/ns/{name}")}
 
 
 class Room:
@@ -161,7 +160,7 @@ class Room:
             if self._uid is not None:
                 ends.give_to(self._uid)
             given = (*ends.inner(), *(() if mount is None else (mount,)))
-            pidfd = await template.spawn(given, workspace=mount is not None)
+            pidfd = await template.spawn(given, workspace=mount is not None, writable=access is Access.OVERLAY)
         except BaseException as error:
             ends.close_inner()
             ends.close_outer()

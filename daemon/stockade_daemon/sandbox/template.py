@@ -48,10 +48,14 @@ class Template:
             except (ChannelClosed, BrokenFrame) as error:
                 raise SandboxFailure("SANDBOX_FAILED", f"the template ended while it started: {error}") from error
             if answer.type != "ready":
+                if answer.header.get("step") == "mounts":
+                    raise SandboxFailure(
+                        "SANDBOX_FAILED", f"profile {plan.profile} mounts {answer.header.get('message')}"
+                    )
                 raise unavailable(answer.header)
             yield cls(channel)
 
-    async def spawn(self, ends: tuple[int, ...], *, workspace: bool) -> int:
+    async def spawn(self, ends: tuple[int, ...], *, workspace: bool, writable: bool) -> int:
         """Clones a worker with these descriptors (control, requests, stdout, stderr, then the workspace's mount).
 
         Returns its pidfd, which the caller closes. Raises ChannelClosed when the zygote is gone, SandboxFailure when it
@@ -59,7 +63,8 @@ class Template:
         """
         async with self._spawning:
             self._number += 1
-            await self._channel.send({"type": "spawn", "id": self._number, "workspace": workspace}, descriptors=ends)
+            request = {"type": "spawn", "id": self._number, "workspace": workspace, "writable": writable}
+            await self._channel.send(request, descriptors=ends)
             while True:
                 frame: Frame = await self._channel.receive()
                 if frame.header.get("id") == self._number:

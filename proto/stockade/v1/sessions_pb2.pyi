@@ -167,7 +167,7 @@ class Session(_message.Message):
     workspace: _builtins.str
     profile_name: _builtins.str
     profile_digest: _builtins.str
-    """SHA-256, lower-case hex, of the profile's text"""
+    """SHA-256, lower-case hex, over the profile's text and those that it extends"""
     approval_policy: _builtins.str
     """ask | never"""
     state: _builtins.str

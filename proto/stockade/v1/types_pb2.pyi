@@ -22,9 +22,9 @@ DESCRIPTOR: _descriptor.FileDescriptor
 class Layer(_message.Message):
     """A sandbox layer and whether it was in force.
 
-    Names: user, mount, pid, net, ipc, uts, cgroup_ns (namespaces), root (a new root, pivoted), proc (a proc mount of
+    Names: user, mount, pid, net, ipc, uts, cgroup_ns, time (namespaces), root (a new root, pivoted), proc (a proc mount of
     the worker's own), overlay (a private view of the workspace), uid (a host uid of the daemon's own range), groups (no
-    supplementary groups), capabilities (every set empty), no_new_privs, seccomp, rlimits, cgroup
+    supplementary groups), capabilities (every set empty), no_new_privs, landlock, seccomp, rlimits, cgroup
     (limits on memory, processes and processor time of all processes together).
     """
 
@@ -175,7 +175,7 @@ class Result(_message.Message):
     value_size: _builtins.int
     """Length in bytes of the whole value's JSON text."""
     profile_digest: _builtins.str
-    """SHA-256, lower-case hex, of the profile text that the call ran under."""
+    """SHA-256, lower-case hex, over the profile's text that the call ran under and those that it extends."""
     @_builtins.property
     def content(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContentBlock]: ...
     @_builtins.property

@@ -1,0 +1,104 @@
+"""Chains of profiles: a profile that extends another, and that one perhaps a third.
+
+Keys that a profile gives replace those of its base; a list replaces the whole list; variables of [environment.set] are
+added to the base's one by one. Whether the result is stricter or wider than the base is not judged: who may install a
+profile may also write one from nothing.
+
+A session keeps the profile that it was opened with, so a chain can be kept as one text: the plain file where nothing is
+extended, else a JSON object of all its files. No TOML text begins with `{`, so the two cannot be confused.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from stockade_daemon import settings, toml_text
+from stockade_daemon.errors import RequestError
+from stockade_daemon.profiles import keys
+from stockade_daemon.settings import Settings
+
+MOST: Final = 8  # profiles in a chain
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """One file of a chain."""
+
+    name: str
+    source: str  # what errors call it
+    text: bytes
+
+
+Find = Callable[[str], File]  # raises RequestError NOT_FOUND, ConfigurationError
+
+
+def follow(first: File, find: Find, *, found: bool) -> tuple[File, ...]:
+    """`first` and the profiles that it extends, nearest first. `found`: it can be looked up by its name.
+
+    Raises ConfigurationError with the line of the `extends` that names no profile, leads in a circle or too far, and
+    for every other mistake in one of the files.
+    """
+    files = [first]
+    names = [first.name] if found else []
+    while True:
+        at = _read(files[-1])
+        base = at[keys.EXTENDS]
+        if not base:
+            return tuple(files)
+        way = keys.EXTENDS.way
+        if base in names:
+            circle = " → ".join((*names[names.index(base) :], base))
+            at.document.refuse(way, f"`extends` leads in a circle, {circle}; remove one of them")
+        if len(files) == MOST:
+            at.document.refuse(way, f"`extends` makes a chain of more than {MOST} profiles; extend one nearer its end")
+        try:
+            files.append(find(base))
+        except RequestError as error:
+            at.document.refuse(way, f"`extends` names {base!r}, but {error.message}")
+        names.append(base)
+
+
+def merge(files: Sequence[File]) -> Settings:
+    """The values that a chain sets. Raises ConfigurationError."""
+    read = [_read(file) for file in files]
+    values: dict[str, Any] = {}
+    variables: dict[str, str] = read[-1][keys.SET]  # of the chain's end the default counts as well
+    for at in reversed(read):
+        values |= at.values
+        if keys.SET.name in at.values:
+            variables = variables | at[keys.SET]
+    values[keys.SET.name] = variables
+    return Settings(document=read[0].document, values=values)
+
+
+def digest(files: Sequence[File]) -> str:
+    """SHA-256, lower-case hex: of the file's bytes; of one that extends another, of its bytes, NUL, the base's digest.
+
+    So a changed base changes it, and no text can pose as a chain (TOML has no NUL).
+    """
+    found = ""
+    for file in reversed(files):
+        found = hashlib.sha256(file.text + (b"\0" + found.encode() if found else b"")).hexdigest()
+    return found
+
+
+def pack(files: Sequence[File]) -> bytes:
+    """A chain as the one text that `unpack` takes."""
+    if len(files) == 1:
+        return files[0].text
+    # The texts have been parsed, so they are UTF-8.
+    rows = [{"name": file.name, "source": file.source, "text": file.text.decode()} for file in files]
+    return json.dumps({"chain": rows}, ensure_ascii=False).encode()
+
+
+def unpack(text: bytes, *, name: str, source: str) -> tuple[File, ...]:
+    """The chain that `pack` made of `text`."""
+    if not text.startswith(b"{"):
+        return (File(name, source, text),)
+    return tuple(File(row["name"], row["source"], row["text"].encode()) for row in json.loads(text)["chain"])
+
+
+def _read(file: File) -> Settings:
+    return settings.read(toml_text.parse(file.text, source=file.source), keys.KEYS)

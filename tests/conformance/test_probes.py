@@ -1,0 +1,59 @@
+"""The gate of the isolation probes. `make probes` asks all of them, through every door; here one profile, one way."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conformance import gate, probes
+from tests.conformance.run_probes import DOORS, PROFILES
+
+ENOUGH_S = 600  # a hang detector: it takes half a minute
+
+
+def test_every_probe_of_strict_holds_through_exec_or_is_listed_with_its_reason(tmp_path: Path) -> None:
+    report = tmp_path / "report.json"
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.conformance.run_probes",
+         "--profile", "strict", "--door", "exec", "--warm", "--quiet", "--json", str(report)],
+        cwd=gate.ROOT,
+        capture_output=True,
+        text=True,
+        timeout=ENOUGH_S,
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    control, through_exec = json.loads(report.read_text())["runs"]
+    assert gate.control_fault({each["id"]: each["verdict"] for each in control["results"]}) == ""
+    said = {each["id"]: each["verdict"] for each in through_exec["results"]}
+    asked = probes.chosen(probes.load(), profile="strict", door="exec")
+    assert set(said) == {probe.id for probe in asked}
+    assert {said[probe.id] for probe in asked if probe.must_work} == {"HELD"}
+
+
+def test_a_control_run_that_mostly_holds_proves_nothing() -> None:
+    assert gate.control_fault({"a": "HELD", "b": "HELD", "c": "BROKEN", "works-d": "BROKEN"})
+    assert gate.control_fault({"a": "HELD", "b": "BROKEN", "c": "BROKEN"}) == ""
+
+
+@pytest.mark.parametrize("row", gate.listed(), ids=lambda row: row.probe)
+def test_a_listed_probe_exists_and_its_row_names_what_there_is(row: gate.Listed) -> None:
+    assert row.probe in {probe.id for probe in probes.load()}
+    assert row.profiles <= {*PROFILES, "any"}
+    assert row.doors <= {*DOORS, "any"}
+    assert row.identities <= {"root", "user", "any"}
+
+
+def test_a_row_covers_only_what_it_names() -> None:
+    row = gate.Listed("p", frozenset({"dev"}), frozenset({"any"}), frozenset({"user"}), "why")
+    assert row.covers("p", profile="dev", door="exec", identity="user")
+    assert not row.covers("p", profile="dev", door="exec", identity="root")
+    assert not row.covers("p", profile="strict", door="exec", identity="user")
+    assert not row.covers("q", profile="dev", door="exec", identity="user")
+
+
+def test_every_shipped_profile_is_asked() -> None:
+    shipped = {path.stem for path in (gate.ROOT / "sandbox_profiles").glob("*.toml")}
+    assert shipped == set(PROFILES)
