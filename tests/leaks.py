@@ -348,7 +348,7 @@ def _own_groups() -> Iterator[str]:
         fields = line.split(" ")
         kind, options = fields[fields.index("-") + 1], set(fields[-1].split(","))
         for _, names, path in groups:
-            if kind == "cgroup2" and not names or kind == "cgroup" and set(names.split(",")) <= options:
+            if (kind == "cgroup2" and not names) or (kind == "cgroup" and set(names.split(",")) <= options):
                 root = fields[3].rstrip("/")
                 yield fields[4] + (path.removeprefix(root) if path.startswith(root) else path).rstrip("/")
 

@@ -57,13 +57,10 @@ def contain(plan: WorkerPlan, request: dict[str, Any], given: tuple[int, ...]) -
             ("root", lambda: mounts.private_tmp(plan.tmp_kb, plan.tmp_inodes, plan.mounts_below_tmp)),
             ("workspace", attach),
             ("net", network.loopback_up if plan.loopback else network.leave_down),
-<<<<<<< HEAD
+            ("time", timens.own_time),
             # So late, because joining takes the daemon about as long as all that stands above takes us.
             ("admission", lambda: admission.wait(control)),
             ("cgroup_ns", admission.own_view),
-=======
-            ("time", timens.own_time),
->>>>>>> main
             ("session", signals.own_session),
             ("rlimits", lambda: limits.apply(plan)),
             ("capabilities", privileges.drop_capabilities),
