@@ -1,7 +1,8 @@
-"""The README's commands and program, run as they stand.
+"""The README, followed by a newcomer: its commands and its program, typed as they stand into one shell.
 
 `make test` is the one block that is not run, since these tests are what it runs: it is compared with what `.ci/run`
-calls. `make demo` is run where the tests were started by make, in the environment that make made.
+calls. The others are run where the tests were started by make, in the environment that make made; the shell knows
+nothing of it until the README says so.
 """
 
 import os
@@ -12,47 +13,55 @@ from pathlib import Path
 
 import pytest
 
+from stockade_daemon import config
+
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
-BLOCKS = [(language, text) for language, text in re.findall(r"^```(\w+)\n(.*?)^```$", README, re.M | re.S)]
-COMMANDS = [text.strip() for language, text in BLOCKS if language == "sh"]
-PROGRAMS = [text for language, text in BLOCKS if language == "python"]
+# Language, text, and the file that the words before it give a program.
+BLOCKS = [
+    (language, text, (re.findall(r"save this as `([^`]+)`", before) or [""])[-1])
+    for before, language, text in re.findall(r"(.*?)^```(\w+)\n(.*?)^```$", README, re.M | re.S)
+]
+COMMANDS = [text.strip() for language, text, _ in BLOCKS if language == "sh"]
 OF_MAKE = Path(sys.prefix) == ROOT / ".venv"
-INSTALLED = (Path(sys.executable).parent / "stockade").exists()
+made_by_make = pytest.mark.skipif(not OF_MAKE, reason="started without make: its environment would have to be made")
 
 
-def environment() -> dict[str, str]:
-    """This one's programs first; nothing of a make that may be running these tests, no daemon of the caller's."""
+def newcomers_environment(home: Path) -> dict[str, str]:
+    """A login's: nothing of this environment on the PATH, of a make that may be running these tests, or of a daemon."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS", "STOCKADE"))}
-    return {**kept, "PATH": f"{Path(sys.executable).parent}:{kept.get('PATH', '')}", "PYTHON": sys.executable}
+    own = Path(sys.executable).parent
+    path = [each for each in kept.get("PATH", os.defpath).split(os.pathsep) if Path(each) != own]
+    # Make would make its environment anew for another Python than the one it has.
+    return {**kept, "HOME": str(home), "PATH": os.pathsep.join(path), "PYTHON": sys.executable}
 
 
-def run(*command: str, cwd: Path) -> str:
+def typed(script: str, home: Path) -> str:
+    """What the script prints, run from the top of the repository."""
     done = subprocess.run(
-        command, cwd=cwd, env=environment(), capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=300
+        ["bash", "-euo", "pipefail", "-c", script],
+        cwd=ROOT,
+        env=newcomers_environment(home),
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        timeout=300,
     )
-    assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout}\n{done.stderr}"
+    assert done.returncode == 0, f"{script}\n{done.stdout}\n{done.stderr}"
     return done.stdout
 
 
 @pytest.fixture
-def directory(scratch: Path) -> Path:
-    """A directory of somebody's, as the README speaks of it."""
-    made = scratch / "readme"
+def home(scratch: Path) -> Path:
+    """A newcomer's home directory."""
+    made = scratch / "home"
     made.mkdir(exist_ok=True)
-    (made / "greeting.txt").write_text("hello\n")
     return made
 
 
 def test_the_readme_gives_the_two_commands_of_a_newcomer() -> None:
     assert "make demo" in COMMANDS
     assert "make test" in COMMANDS
-
-
-def test_the_readme_puts_its_programs_on_the_path_before_it_uses_them() -> None:
-    """So that what `environment` does for these tests is what the reader does too."""
-    first = README.index("\nstockade ")
-    assert README.index('export PATH="$PWD/.venv/bin:$PATH"') < first
 
 
 def test_ci_runs_the_tests_as_the_readme_says() -> None:
@@ -67,21 +76,30 @@ def test_every_verb_that_the_readme_names_is_one_of_the_makefile() -> None:
     assert {"help", "install", "proto", "proto-check", "check", "test", "demo", "wheel"} <= targets
 
 
-@pytest.mark.skipif(not OF_MAKE, reason="started without make: its environment would have to be made")
-def test_the_demo_of_the_readme_plays_to_its_end() -> None:
-    assert run("make", "--no-print-directory", "demo", cwd=ROOT)
+@made_by_make
+def test_the_demo_of_the_readme_plays_to_its_end(home: Path) -> None:
+    assert "all as recorded" in typed("make --no-print-directory demo", home)
 
 
-@pytest.mark.skipif(not INSTALLED, reason="`stockade` is not installed beside this interpreter")
-@pytest.mark.parametrize("command", [each for each in COMMANDS if not each.startswith("make")])
-def test_a_command_block_of_the_readme_works_as_it_stands(command: str, directory: Path) -> None:
-    run("bash", "-euo", "pipefail", "-c", command, cwd=directory)
+@made_by_make
+def test_the_readme_works_as_it_stands(home: Path) -> None:
+    script = ""
+    for language, text, name in BLOCKS:
+        if language == "python":
+            script += f"cat > {name} <<'END OF PROGRAM'\n{text}END OF PROGRAM\n"
+        elif text.strip() not in ("make demo", "make test"):
+            script += text
+    said = typed(script, home)
+    before, _, program = said.partition("\nspoiled\nhello\n")
+    assert before.splitlines()[-1].isdigit()
+    assert "\n-hello\n+good day\n" in program
+    assert program.endswith("\nTrue None good day\n\n")
+    (greeting,) = home.glob("*/greeting.txt")
+    assert greeting.read_text() == "good day\n"
 
 
-@pytest.mark.parametrize("program", PROGRAMS)
-def test_the_program_of_the_readme_works_as_it_stands(program: str, directory: Path) -> None:
-    said = run(sys.executable, "-c", program, cwd=directory)
-    assert "-hello" in said
-    assert "+good day" in said
-    assert said.endswith("True None good day\n\n")
-    assert (directory / "greeting.txt").read_text() == "good day\n"
+def test_the_example_of_operations_md_is_a_configuration(tmp_path: Path) -> None:
+    (example,) = re.findall(r"^```toml\n(.*?)^```$", (ROOT / "docs" / "operations.md").read_text(), re.M | re.S)
+    file = tmp_path / "stockade.toml"
+    file.write_text(example)
+    assert config.load(file, state=tmp_path).workspaces == (Path("/srv/projects"),)

@@ -10,6 +10,7 @@ import fcntl
 import os
 import shutil
 import stat
+import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
@@ -60,9 +61,13 @@ def remove(path: str) -> None:
 
     What cannot be removed is left for the next sweep, which can then say no more than this.
     """
-    if os.geteuid() != 0:
-        _open_up(path)
-    shutil.rmtree(path, ignore_errors=True)
+    try:
+        if os.geteuid() != 0:
+            _open_up(path)
+        shutil.rmtree(path, ignore_errors=True)
+    except RecursionError:
+        # A command may nest directories deeper than Python's own removal can follow; rm(1) can.
+        subprocess.run(["/bin/rm", "-rf", "--", path], stderr=subprocess.DEVNULL, check=False)
 
 
 def _parent() -> str:

@@ -1,10 +1,10 @@
 """The daemon as one piece: which rooms it has, what they are given, in which order they open and close."""
 
 import asyncio
+import contextlib
 import logging
 import os
 import resource
-import shutil
 import signal
 import stat
 import sys
@@ -30,6 +30,7 @@ from stockade_daemon.profiles import read as profiles
 from stockade_daemon.registry.registry import Registry
 from stockade_daemon.rpc.server import serving, socket_of_our_own
 from stockade_daemon.sandbox.pool import Pool
+from stockade_daemon.sandbox.scratch import remove_tree
 from stockade_daemon.values import Outcome
 
 _log = logging.getLogger(__name__)
@@ -170,7 +171,8 @@ def _removing(private: Path | None) -> Iterator[None]:
         yield
     finally:
         if private is not None:
-            shutil.rmtree(private, ignore_errors=True)
+            with contextlib.suppress(OSError):  # what is left, the next private daemon's client sweeps
+                remove_tree(private)
 
 
 def _say(line: str) -> None:

@@ -44,6 +44,9 @@ def _become(channel: Channel, frame: Frame, plan: WorkerPlan) -> NoReturn:
         arguments = [arguments[0], _as_file(arguments[-1])]
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
+    if not arguments[0]:
+        os.write(2, b"stockade: cannot run a program without a name\n")
+        os._exit(_NOT_FOUND)
     try:
         os.execvpe(arguments[0], arguments, plan.environment)
     except OSError as error:

@@ -3,6 +3,12 @@
 import os
 import signal
 
+from stockade_worker import kernel
+
+# NPTL keeps these, so its own sigaction refuses them; a program can still inherit them ignored.
+_OF_THE_C_LIBRARY = (32, 33)
+_RT_SIGACTION = 134 if os.uname().machine == "aarch64" else 13
+_SIGACTION_BYTES = 32  # struct sigaction of the kernel, all zero: the default action
 _FIXED = {signal.SIGKILL, signal.SIGSTOP}
 
 
@@ -15,6 +21,8 @@ def own_session() -> None:
             try:
                 signal.signal(number, signal.SIG_DFL)
             except (OSError, ValueError):
-                continue  # 32 and 33 belong to the C library
+                continue  # those that the C library keeps for itself
+    for kept in _OF_THE_C_LIBRARY:
+        kernel.call(_RT_SIGACTION, kept, bytes(_SIGACTION_BYTES), None, 8, what=f"rt_sigaction {kept}")
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     os.umask(0o022)

@@ -131,3 +131,29 @@ def test_observations_outlive_a_restart(stockaded: Stockaded, stockade: Stockade
     stockaded.start()
     assert agent.edit("two", "2", "--yes")["ok"]
     assert (workspace / "a.txt").read_text() == "one\n2\nthree\n"
+
+
+@pytest.mark.parametrize("encoding", ["iso2022_jp", "hz", "utf-7", "euc_jis_2004"])
+def test_an_encoding_whose_bytes_depend_on_context_is_never_corrupted(
+    agent: Agent, workspace: Path, encoding: str
+) -> None:
+    text = {"hz": "中文字 text\n"}.get(encoding, "日本語 text か゚\n")
+    try:
+        before = text.encode(encoding)
+    except UnicodeEncodeError:
+        before = "日本語 text\n".encode(encoding)
+    (workspace / "a.txt").write_bytes(before)
+    agent("read", {"path": "a.txt", "encoding": encoding})
+    character = before.decode(encoding)[0]
+    call = {"path": "a.txt", "old_string": character, "new_string": "X", "encoding": encoding}
+    result = agent("edit", call, "--yes")
+    after = (workspace / "a.txt").read_bytes()
+    assert after == before if not result["ok"] else after.decode(encoding) == "X" + before.decode(encoding)[1:]
+
+
+def test_changed_content_does_not_keep_the_set_id_bits_of_the_old(agent: Agent, workspace: Path) -> None:
+    (workspace / "a.txt").chmod(0o4755)
+    agent("read", {"path": "a.txt"})
+    result = agent.edit("two", "2", "--yes")
+    assert result["ok"], result
+    assert (workspace / "a.txt").stat().st_mode & 0o7777 == 0o755

@@ -40,7 +40,18 @@ async def test_only_the_span_changes(actor: "Actor", root: Path, before: bytes, 
     assert (root / "a").read_bytes() == after
 
 
-@pytest.mark.parametrize("mode", [0o600, 0o644, 0o755, 0o4755, 0o2750, 0o640])
+@pytest.mark.parametrize("mode", [0o4755, 0o2750, 0o6755])
+async def test_set_id_bits_do_not_pass_to_changed_bytes(actor: "Actor", root: Path, mode: int) -> None:
+    """They were given to other bytes; a plain write drops them too (write(2))."""
+    (root / "a").write_bytes(b"1\n")
+    (root / "a").chmod(mode)
+    await actor.read("a")
+    done = await actor.edit("a", b"1", b"2")
+    assert stat.S_IMODE((root / "a").stat().st_mode) == mode & 0o777
+    assert "set-id" in done.note
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o644, 0o755, 0o2640, 0o640])
 async def test_the_mode_is_kept(actor: "Actor", root: Path, mode: int) -> None:
     (root / "a").write_bytes(b"1\n")
     (root / "a").chmod(mode)
@@ -131,7 +142,7 @@ async def test_a_file_with_several_names_is_written_in_place(actor: "Actor", roo
     done = await actor.edit("a", b"v1\nlonger than before", b"v2")
     assert (root / "a").read_bytes() == (root / "b").read_bytes() == b"v2\n"
     assert (root / "a").stat().st_ino == (root / "b").stat().st_ino
-    assert stat.S_IMODE((root / "a").stat().st_mode) == 0o4755
+    assert stat.S_IMODE((root / "a").stat().st_mode) == 0o755
     assert "in place: the file has 2 hard links" in done.note
     assert sorted(os.listdir(root)) == ["a", "b"]
 

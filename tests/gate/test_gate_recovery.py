@@ -181,3 +181,17 @@ async def test_a_failed_write_in_place_puts_the_old_bytes_back(
         signal.signal(signal.SIGXFSZ, previous)
     assert (root / "a").read_bytes() == (root / "b").read_bytes() == b"old\n"
     assert sorted(os.listdir(root)) == ["a", "b"]
+
+
+def test_what_somebody_wrote_after_a_crash_in_place_stays_and_so_does_the_journal(
+    root: Path, workspace: Workspace
+) -> None:
+    for place, when in (("publish.overwrite", "before"), ("publish.overwrite", "after"), ("os.ftruncate", "before")):
+        (root / "a").write_bytes(b"old\n")
+        os.link(root / "a", root / "b")
+        begun = _crash(root, "a", "n\n", place, when)
+        (root / "a").write_bytes(b"precious, written since\n")
+        assert recover(workspace, begun) == "unknown"
+        assert (root / "b").read_bytes() == b"precious, written since\n"
+        for name in os.listdir(root):
+            (root / name).unlink()

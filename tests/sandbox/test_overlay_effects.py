@@ -113,3 +113,26 @@ def test_removing_follows_no_link_and_minds_no_mode(tmp_path: Path) -> None:
     assert not tree.exists()
     assert (kept / "file").read_text() == "kept"
     remove_tree(tree)  # what is gone is gone
+
+
+async def test_a_link_in_the_workspace_tells_nothing_of_what_it_leads_to(
+    pool: Pool, room: str, workspace: Path
+) -> None:
+    (workspace / "link").symlink_to("/etc")
+    async with pool.worker(room, Access.OVERLAY) as worker:
+        await run(
+            worker, "mkdir real; touch real/passwd real/nosuch; rm link; mv real link; rm link/passwd link/nosuch"
+        )
+        assert worker.scratch is not None
+        found = difference(str(worker.scratch.upper), str(workspace))
+    assert {(each.path, each.change) for each in found.effects} == {("link", "replaced")}
+    # Over a directory of the workspace's a link leads nowhere either.
+    assert all(each.size == 0 for each in found.effects)
+
+
+async def test_a_directory_made_unreadable_is_still_listed(pool: Pool, room: str, workspace: Path) -> None:
+    async with pool.worker(room, Access.OVERLAY) as worker:
+        await run(worker, "mkdir n && touch n/f && chmod 0 n; touch d/n && chmod 0 d")
+        assert worker.scratch is not None
+        found = difference(str(worker.scratch.upper), str(workspace))
+    assert {each.path for each in found.effects} == {"n", "n/f", "d", "d/n"}

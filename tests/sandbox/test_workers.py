@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -137,6 +138,26 @@ def _parents() -> dict[int, int]:
     return parents
 
 
+def _descendants(pid: int) -> set[int]:
+    parents, found = _parents(), {pid}
+    while more := {child for child, parent in parents.items() if parent in found} - found:
+        found |= more
+    return found - {pid}
+
+
+def _until_gone(pids: set[int]) -> None:
+    deadline = time.monotonic() + 10
+    while any(map(_lives, pids)):
+        assert time.monotonic() < deadline
+
+
+def _lives(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
 def _is_mounter(pid: int) -> bool:
     try:
         return b"stockade_worker.mounter" in Path(f"/proc/{pid}/cmdline").read_bytes()
@@ -178,3 +199,20 @@ def test_a_uid_is_given_to_one_at_a_time_and_the_overflow_uid_to_none() -> None:
 def test_only_root_has_a_range_of_uids() -> None:
     assert (available() is not None) == (os.getuid() == 0)
     assert UidAllotment(None).take() is None
+
+
+async def test_every_session_recovers_from_a_killed_mounter(
+    pool: Pool, room: str, profile: Profile, workspace: Path
+) -> None:
+    found = await asyncio.to_thread(workspace.stat)
+    pool.open_room("other", profile, Place(str(workspace), found.st_dev, found.st_ino))
+    for name in (room, "other"):
+        async with pool.worker(name, Access.OVERLAY) as worker:
+            await run(worker, "true")
+    made = _descendants(_mounters()[0])
+    os.kill(_mounters()[0], signal.SIGKILL)
+    _until_gone(made)  # they die of its death, a moment later
+    for name in (room, "other", room, "other"):
+        async with pool.worker(name, Access.OVERLAY) as worker:
+            await run(worker, "echo again")
+            assert os.read(worker.stdout, 10) == b"again\n"

@@ -7,8 +7,8 @@ from contextlib import suppress
 
 from stockade_daemon.gate.names import shown
 
-# Names that the file system makes up or that belong to one inode; copying them is refused or wrong.
-_NOT_COPIED = ("security.evm", "security.ima", "system.nfs4_acl")
+# Names that the file system makes up or that belong to one inode or to its bytes; copying them is refused or wrong.
+_NOT_COPIED = ("security.capability", "security.evm", "security.ima", "system.nfs4_acl")
 
 
 def can_keep_owner(status: os.stat_result) -> bool:
@@ -34,8 +34,19 @@ def carry(source: int, status: os.stat_result, target: int) -> list[str]:
     # Owner first: changing it clears the set-id bits that the mode may hold.
     os.fchown(target, status.st_uid, status.st_gid)
     lost = _carry_extended(source, target)
-    os.fchmod(target, stat.S_IMODE(status.st_mode))
+    os.fchmod(target, kept_mode(status))
+    if kept_mode(status) != stat.S_IMODE(status.st_mode):
+        lost.append("its set-id bits")
     return lost
+
+
+def kept_mode(status: os.stat_result) -> int:
+    """The mode of changed content: without the set-id bits, which were given to other bytes (write(2) drops them too).
+
+    A set-group-id bit without group execution is no such bit, but an old sign for locking; it stays.
+    """
+    mode = stat.S_IMODE(status.st_mode) & ~stat.S_ISUID
+    return mode & ~stat.S_ISGID if mode & stat.S_IXGRP else mode
 
 
 def like_directory(directory: int, target: int, mode: int) -> None:

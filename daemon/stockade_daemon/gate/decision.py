@@ -112,6 +112,7 @@ def _planned(
         difference=difference(real, None if disk is None else disk.content, content, spans),
         note=note,
         seen=Observation(real, asked, after, len(content), count, _all(count) if lines is None else lines),
+        links=0 if disk is None else disk.status.st_nlink,
     )
 
 

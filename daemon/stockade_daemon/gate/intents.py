@@ -42,6 +42,7 @@ class Planned:
     difference: Difference = field(repr=False)
     note: str  # what a person should know besides, one clause; may be empty
     seen: Observation = field(repr=False)  # what the session will know of the file afterwards
+    links: int  # names that the file has on the disk; 0: nothing is there
 
     @property
     def path(self) -> str:

@@ -68,6 +68,8 @@ def recheck(place: Resolved, planned: Planned) -> Snapshot | None:
     disk = take(place)
     if disk.digest != planned.before:
         raise changed(place.asked, planned.before, disk.digest)
+    if planned.links == 1 and disk.status.st_nlink > 1:
+        raise stale(place.asked, "has become one of several names of a file since this was decided")
     if not attributes.writable(place.parent, place.name, disk.status):
         raise read_only(place.asked, disk.status)
     return disk
@@ -200,7 +202,8 @@ def _rename_over(place: Resolved, old: Snapshot, new: Temporary, name: bytes) ->
 
 def _in_place(place: Resolved, planned: Planned, old: Snapshot, name: bytes) -> str:
     with temporary(place.parent, name, named=True) as journal:
-        write_all(journal.descriptor, old.content)
+        # Old and new: only with both can a recovery tell our own half-done write from what somebody wrote since.
+        write_all(journal.descriptor, old.content + planned.content)
         os.fsync(journal.descriptor)
         _sync_directory(place.parent)
         target = os.open(place.name, os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=place.parent)
@@ -214,6 +217,7 @@ def _in_place(place: Resolved, planned: Planned, old: Snapshot, name: bytes) -> 
                 try:
                     overwrite(target, old.content, old.status)
                 except OSError:
+                    os.ftruncate(journal.descriptor, len(old.content))
                     journal.keep()
                     raise GateRefusal(
                         "FS_IO_ERROR",
@@ -232,9 +236,9 @@ def overwrite(target: int, content: bytes, status: os.stat_result) -> None:
     """Makes `content` all of an open file's bytes, synced, and keeps its mode. Raises OSError."""
     write_all(target, content)
     os.ftruncate(target, len(content))
-    # Writing clears the set-id bits of a file (write(2)); the file had them before.
-    if os.fstat(target).st_mode != status.st_mode:
-        os.fchmod(target, stat.S_IMODE(status.st_mode))
+    # Writing clears the set-id bits of a file (write(2)), also where the one that writes is root.
+    if stat.S_IMODE(os.fstat(target).st_mode) != attributes.kept_mode(status):
+        os.fchmod(target, attributes.kept_mode(status))
     os.fsync(target)
 
 

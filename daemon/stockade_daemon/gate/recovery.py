@@ -4,6 +4,7 @@ The `begun` body holds the digests before and after, how the bytes were to be pu
 the disk alone can answer; nothing is guessed and nothing is run again.
 """
 
+import hashlib
 import os
 import stat
 from collections.abc import Mapping
@@ -74,20 +75,42 @@ def _tidy(place: Resolved, name: bytes, begun: Mapping[str, Json], before: str |
         os.close(descriptor)
     present = _digest(place)
     if begun.get("method") == "in place":
-        if present not in (before, after) and left.digest == before:
-            _put_back(place, left, begun)
-    elif before is not None and present == after and left.digest not in (before, after):
-        # The exchange had been made, and what it displaced was not what had been decided about.
+        if present not in (before, after) and not _put_back(place, left, begun, before, after):
+            return  # not provably our own half-done write: somebody else's bytes stay, and so does the journal
+    elif left.digest not in (before, after) and present != before:
+        # The exchange had been made, and what it displaced is not what had been decided about: somebody's save. It gets
+        # its name back while ours still stands there; otherwise both stay. (While the old bytes stand, there was no
+        # exchange, and what is left is a beginning of ours.)
+        if before is None or present != after:
+            return
         syscalls.renameat2(place.parent, name, place.name, syscalls.RENAME_EXCHANGE)
     os.unlink(name, dir_fd=place.parent)
 
 
-def _put_back(place: Resolved, journal: Snapshot, begun: Mapping[str, Json]) -> None:
+def _put_back(place: Resolved, journal: Snapshot, begun: Mapping[str, Json], before: str | None, after: str) -> bool:
+    """Puts the old bytes back where what stands is a beginning of the new ones over the old; whether it did.
+
+    The journal holds both, the old before the new, synced before the first byte of the file changed.
+    """
+    size = begun.get("size")
+    if not isinstance(size, int) or not 0 <= size <= len(journal.content):
+        return False
+    border = len(journal.content) - size
+    old, new = journal.content[:border], journal.content[border:]
+    if hashlib.sha256(old).hexdigest() != before or hashlib.sha256(new).hexdigest() != after:
+        return False
     target = os.open(place.name, os.O_RDWR | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=place.parent)
     try:
         status = os.fstat(target)
-        if stat.S_ISREG(status.st_mode) and status.st_ino == begun.get("inode"):
-            overwrite(target, journal.content, status)
+        if not stat.S_ISREG(status.st_mode) or status.st_ino != begun.get("inode"):
+            return False
+        present = take_open(target, place.asked).content
+        done = next((at for at, pair in enumerate(zip(present, new, strict=False)) if pair[0] != pair[1]), None)
+        done = min(len(present), len(new)) if done is None else done
+        if present[done:] != old[done:]:
+            return False
+        overwrite(target, old, status)
+        return True
     finally:
         os.close(target)
 

@@ -20,6 +20,7 @@ from stockade_daemon.sandbox.pool import Pool
 from stockade_daemon.sandbox.room import Place
 from stockade_daemon.values import Profile, Session
 
+_KERNEL = ("/proc", "/sys", "/dev")  # nor is anything in these
 # Each holds a descriptor, and a room that may hold a template. More may be open; these are at hand.
 _MOST_LIVE = 256
 _POLICIES: tuple[Literal["ask", "never"], ...] = ("ask", "never")
@@ -220,7 +221,8 @@ class Sessions:
 
     def _check_workspace(self, workspace: Workspace) -> None:
         path = Path(workspace.path)
-        if workspace.path in _NEVER:
+        in_kernel = any(workspace.path.startswith(f"{each}/") for each in _KERNEL)
+        if workspace.path in _NEVER or (in_kernel and not workspace.path.startswith("/dev/shm/")):  # noqa: S108
             raise RequestError("PERMISSION_DENIED", f"{path} is no workspace; give a directory of your own")
         for own in self._rules.own:
             if own == path or path in own.parents or own in path.parents:

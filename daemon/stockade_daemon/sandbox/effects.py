@@ -8,9 +8,13 @@ import stat
 from dataclasses import dataclass
 from typing import Literal
 
+from stockade_daemon.sandbox import uids
+
 Change = Literal["created", "changed", "deleted", "replaced", "renamed", "metadata"]
 
 _MOST = 10_000  # entries listed; a count says how many there are
+_PREFIX = "user.overlay." if uids.available() is None else "trusted.overlay."
+_MOST_BYTES = 512 * 1024  # of names listed
 # Bytes: below this no directory is entered. A command can nest deeper than a path can name (PATH_MAX is 4096).
 _LONGEST_PATH = 3000
 
@@ -35,7 +39,7 @@ class Difference:
 def difference(upper: str, lower: str) -> Difference:
     """Lists what `upper` changes of `lower`, by path order. Directories that merely contain changes are left out."""
     found: list[Effect] = []
-    total = 0
+    total = size = 0
     pending = [""]
     while pending:
         below = pending.pop()
@@ -47,10 +51,29 @@ def difference(upper: str, lower: str) -> Difference:
                 descend.append(path)
             if effect is not None:
                 total += 1
-                if len(found) < _MOST:
+                size += len(effect.path)
+                if len(found) < _MOST and size < _MOST_BYTES:
                     found.append(effect)
         pending.extend(reversed(descend))
     return Difference(tuple(sorted(found, key=lambda each: each.path)), total)
+
+
+def _below(lower: str, path: str) -> os.stat_result:
+    """What the workspace has at `path`, no link followed on the way: a link there may lead anywhere on the host.
+
+    Raises OSError where there is nothing, or a link above it.
+    """
+    flags = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    held = os.open(lower, flags)
+    try:
+        *above, name = path.split("/")
+        for part in above:
+            deeper = os.open(part, flags, dir_fd=held)
+            os.close(held)
+            held = deeper
+        return os.stat(name, dir_fd=held, follow_symlinks=False)
+    finally:
+        os.close(held)
 
 
 def _names(directory: str) -> list[str]:
@@ -69,7 +92,7 @@ def _effect(upper: str, lower: str, path: str) -> tuple[Effect | None, bool]:
     """The effect at `path`, and whether there is more below it."""
     above = os.lstat(os.path.join(upper, path))
     try:
-        below: os.stat_result | None = os.lstat(os.path.join(lower, path))
+        below: os.stat_result | None = _below(lower, path)
     except OSError:
         # Nothing is there; or it lies in a directory of the workspace that the daemon may not search, and then what the
         # command made of it is all that can be told.
@@ -98,14 +121,13 @@ def _effect(upper: str, lower: str, path: str) -> tuple[Effect | None, bool]:
 
 
 def _mark(path: str, name: str) -> bytes | None:
-    """An overlay mark: `trusted.` where root made the overlay, `user.` in a user namespace. Bodies cannot set either:
-    the overlay escapes what they write under these names."""
-    for prefix in ("trusted.overlay.", "user.overlay."):
-        try:
-            return os.getxattr(path, prefix + name, follow_symlinks=False)
-        except OSError:
-            continue
-    return None
+    """An overlay mark: `trusted.` where root made the overlay, `user.` in a user namespace. Bodies cannot set the one
+    that counts: the first needs a privilege, and of the second the overlay escapes what they write. In the other's
+    place a body may write what it likes, so only one is looked at."""
+    try:
+        return os.getxattr(path, f"{_PREFIX}{name}", follow_symlinks=False)
+    except OSError:
+        return None
 
 
 def _kind(mode: int) -> Literal["file", "directory", "symlink", "fifo", "socket", "device"]:

@@ -31,6 +31,7 @@ class Mounter:
         self._process = AsyncExitStack()
         self._channel: FrameChannel | None = None
         self._number = 0
+        self.generation = 0  # counts starts: what an earlier process had made is gone
         # Keeps a request and its answer together, and a second start from beginning beside a first.
         self._asking = asyncio.Lock()
 
@@ -77,6 +78,7 @@ class Mounter:
     async def _launch(self) -> None:
         """Starts the process, after ending one that is there. Raises SandboxFailure."""
         self._channel = None
+        self.generation += 1
         await self._process.aclose()
         async with AsyncExitStack() as stack:
             channel = await self._run(stack)

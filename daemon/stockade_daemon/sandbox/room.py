@@ -68,6 +68,7 @@ class Room:
         self._prepared: dict[Access, list[Worker]] = defaultdict(list)
         self._mode = 0o755
         self._closed = False
+        self._generation = 0
         self.used = asyncio.get_running_loop().time()
         self.busy = 0
 
@@ -93,6 +94,8 @@ class Room:
     async def _make(self, access: Access) -> Worker:
         for attempt in (1, 2):
             template = self._template
+            if template is not None and self._generation != self._mounter.generation:
+                await self.retire(template)  # its mounts went with the mounter that made them
             try:
                 template = await self._started()
                 return await self._spawn(template, access)
@@ -115,6 +118,7 @@ class Room:
                 raise SandboxFailure("SANDBOX_FAILED", "the session is closing; nothing was run")
             if self._template is None:
                 async with AsyncExitStack() as stack:
+                    self._generation = self._mounter.generation
                     self._uid = self._uids.take()
                     stack.callback(self._uids.give_back, self._uid)
                     if self._place is not None:

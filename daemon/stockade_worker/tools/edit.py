@@ -14,7 +14,8 @@ def run(arguments: Mapping[str, Any], files: Files) -> Answer:
     if old == new:
         raise ToolError("INVALID_ARGS", "old_string and new_string are the same; nothing would change")
     file = files.open(arguments["path"], for_edit=True)
-    decoded = text.decode(text.content(file), file.path, arguments.get("encoding"))
+    data = text.content(file)
+    decoded = text.decode(data, file.path, arguments.get("encoding"))
     places = _places(decoded.characters, old)
     if not places:
         raise ToolError("FS_EDIT_NOT_FOUND", _not_found(decoded.characters, old, file.path))
@@ -25,6 +26,7 @@ def run(arguments: Mapping[str, Any], files: Files) -> Answer:
             "replace_all to true",
         )
     spans = [_span(decoded, start, end, new, file.path) for start, end in places]
+    _check(data, decoded, places, spans, file.path)
     done = files.edit(file, spans)
     value = {
         "path": done.path,
@@ -60,6 +62,27 @@ def _span(decoded: text.Text, start: int, end: int, new: str, path: str) -> Span
             f"new_string cannot be written as {decoded.encoding}, the encoding of {path}: {error}",
         ) from None
     return Span(decoded.offset(start), decoded.offset(end), replacement)
+
+
+def _check(data: bytes, decoded: text.Text, places: list[tuple[int, int]], spans: list[Span], path: str) -> None:
+    """Refuses where the bytes of a piece of text depend on what is before it: encodings with shift states (ISO-2022,
+    HZ, UTF-7) or combining pairs. There the spans would change other characters than those that were matched."""
+    changed, wanted, byte, character = b"", "", 0, 0
+    for (start, end), span in zip(places, spans, strict=True):
+        changed += data[byte : span.start] + span.replacement
+        wanted += decoded.characters[character:start] + span.replacement.decode(decoded.encoding, "replace")
+        byte, character = span.end, end
+    changed += data[byte:]
+    wanted += decoded.characters[character:]
+    try:
+        same = changed[len(decoded.mark) :].decode(decoded.encoding) == wanted
+    except ValueError:
+        same = False
+    if not same:
+        raise ToolError(
+            "FS_NOT_TEXT",
+            f"{path} cannot be edited piece by piece in {decoded.encoding}, whose bytes depend on context",
+        )
 
 
 def _ending(characters: str, start: int, end: int) -> str:
