@@ -335,9 +335,22 @@ def _bound_sockets() -> dict[str, str]:
 def _cgroups() -> Iterator[str]:
     """Groups of daemons, stockade-PID-START-NAMESPACE-NUMBER; a worker's lies below one, which cannot go before it."""
     ours = {os.getpid(), *descendants()}
-    for parent, directories, _ in os.walk("/sys/fs/cgroup"):
-        directories[:] = [name for name in directories if not _of_another_daemon(name, ours)]
-        yield from (f"{parent}/{name}" for name in directories if "stockade" in name)
+    for top in _own_groups():
+        for parent, directories, _ in os.walk(top):
+            directories[:] = [name for name in directories if not _of_another_daemon(name, ours)]
+            yield from (path for name in directories if "stockade" in name and _can_be_ours(path := f"{parent}/{name}"))
+
+
+def _own_groups() -> Iterator[str]:
+    """Directories of the groups that the command is started in, one for each hierarchy: it makes none elsewhere."""
+    groups = [line.split(":", 2) for line in Path("/proc/self/cgroup").read_text().splitlines()]
+    for line in Path("/proc/self/mountinfo").read_text(errors="surrogateescape").splitlines():
+        fields = line.split(" ")
+        kind, options = fields[fields.index("-") + 1], set(fields[-1].split(","))
+        for _, names, path in groups:
+            if (kind == "cgroup2" and not names) or (kind == "cgroup" and set(names.split(",")) <= options):
+                root = fields[3].rstrip("/")
+                yield fields[4] + (path.removeprefix(root) if path.startswith(root) else path).rstrip("/")
 
 
 def _of_another_daemon(group: str, ours: set[int]) -> bool:

@@ -1,6 +1,6 @@
-"""A worker begins in its control group: it does nothing, and has no child, before the daemon has put it there.
+"""A body begins in the worker's control group: its process is not made before the daemon has put the worker there.
 
-The namespace comes after: what a process sees as the root of control groups is where it was at that moment
+The cgroup namespace comes after: what a process sees as the root of control groups is where it was at that moment
 (cgroup_namespaces(7)).
 """
 

@@ -52,14 +52,15 @@ def contain(plan: WorkerPlan, request: dict[str, Any], given: tuple[int, ...]) -
             confinement.restrict(writable, tcp=plan.loopback)
 
         steps: tuple[tuple[str, Callable[[], None]], ...] = (
-            ("admission", lambda: admission.wait(control)),
             ("user", lambda: userns.map_single(1000, 1000, 1000)),
-            ("cgroup_ns", admission.own_view),
             ("proc", mounts.own_proc),
             ("root", lambda: mounts.private_tmp(plan.tmp_kb, plan.tmp_inodes, plan.mounts_below_tmp)),
             ("workspace", attach),
             ("net", network.loopback_up if plan.loopback else network.leave_down),
             ("time", timens.own_time),
+            # So late, because joining takes the daemon about as long as all that stands above takes us.
+            ("admission", lambda: admission.wait(control)),
+            ("cgroup_ns", admission.own_view),
             ("session", signals.own_session),
             ("rlimits", lambda: limits.apply(plan)),
             ("capabilities", privileges.drop_capabilities),

@@ -134,10 +134,9 @@ def test_a_next_start_that_fails_is_a_failure() -> None:
     assert "the next start ended with status 1: false" in done.stderr
 
 
-def group_of_a_daemon(pid: int) -> str:
-    """The path of a control group named like that of a daemon with this pid; skips where none can be made."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    name = f"stockade-{pid}-{fields[19]}-{os.stat('/proc/self/ns/pid').st_ino}-1"
+def group_of_a_daemon(pid: int, started: str, namespace: int) -> str:
+    """The path of a control group named like that of such a daemon; skips where none can be made."""
+    name = f"stockade-{pid}-{started}-{namespace}-1"
     for directory in ("/sys/fs/cgroup/pids", "/sys/fs/cgroup"):
         if os.path.exists(f"{directory}/cgroup.procs"):
             try:
@@ -150,13 +149,17 @@ def group_of_a_daemon(pid: int) -> str:
 
 
 def test_a_control_group_that_is_left_fails_unless_its_daemon_is_another_that_lives() -> None:
+    namespace = os.stat("/proc/self/ns/pid").st_ino
     with subprocess.Popen(["/bin/sleep", "600"]) as other:
-        path = group_of_a_daemon(other.pid)
         try:
+            started = Path(f"/proc/{other.pid}/stat").read_text().rpartition(")")[2].split()[19]
+            path = group_of_a_daemon(other.pid, started, namespace)
             assert leaks(*python(f"import os; os.mkdir({path!r})"), patience=0.2).returncode == 0
+            os.rmdir(path)
         finally:
             other.kill()
-            os.rmdir(path)
+    # Of another pid namespace: a daemon that starts just now would remove that of a dead one of ours.
+    path = group_of_a_daemon(0, "0", namespace + os.getpid())
     done = leaks(*python(f"import os; os.mkdir({path!r})"), patience=0.2)
     os.rmdir(path)
     assert done.returncode == 1

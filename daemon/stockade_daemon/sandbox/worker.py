@@ -81,7 +81,7 @@ class Worker:
         self._loop.add_reader(pidfd, self._ended)
 
     async def join(self, cgroups: Cgroups) -> Layer:
-        """Puts it into a control group of its own, while it still waits; says whether the limits are in force."""
+        """Puts it into a control group of its own, before it goes on; says whether the limits are in force."""
         failure = ""
         try:
             self._group = await asyncio.to_thread(cgroups.admit, self._sampled.pid, self._limits)
@@ -91,7 +91,7 @@ class Worker:
         return cgroups.layer(self._group, failure)
 
     async def go(self) -> None:
-        """Lets it enter its sandbox: whatever it makes from here on belongs to its group."""
+        """Lets it finish entering and make the body's process, which belongs to its group."""
         with suppress(ChannelClosed):  # a worker that is gone already has left its last words, or none
             await self._control.send({"type": "go"})
 
