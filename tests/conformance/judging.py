@@ -79,6 +79,9 @@ def said(probe: Probe, ended: Ended, output_cap: int) -> Verdict:
         return Verdict("HELD" if spoken[-1][1] == "HELD" else "BROKEN", spoken[-1][2])
     if ended.code in (-signal.SIGSYS, _SHELL_SIGSYS):
         return Verdict("HELD", "killed by SIGSYS")
+    if ended.err.startswith("INVALID_TOOL_OUTPUT"):
+        # A function wrote on its channel what is no frame. Whether its own verdict comes out before is a race.
+        return Verdict("HELD", "what it sent ended its call")
     if probe.silence == "held":
         if ended.late:
             return Verdict("BROKEN", f"the runner had to end it after {ended.seconds:.0f} s")

@@ -21,6 +21,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+# Processes are started by exec; gRPC's handlers around fork would only complain.
+os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
+
 if __package__ in (None, ""):  # run as a file
     sys.path.insert(0, str(Path(__file__).parents[2]))
 

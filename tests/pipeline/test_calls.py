@@ -192,6 +192,8 @@ async def test_a_directory_to_start_in_may_be_named_and_has_to_be_there(session:
     (workspace / "d").mkdir()
     assert value(await session.call("shell", command="pwd", cwd="d"))["stdout"] == f"{workspace}/d\n"
     assert code(await session.call("shell", command="pwd", cwd="no")) == "FS_NOT_FOUND"
+    for outside in ("..", "/", "/proc/self/fd/3/..", "d/../..", "/tmp"):
+        assert code(await session.call("shell", command="pwd", cwd=outside)) in ("FS_OUTSIDE_WORKSPACE", "FS_NOT_FOUND")
     assert code(await session.call("shell", command="pwd", cwd="a.txt")) == "FS_NOT_DIRECTORY"
 
 

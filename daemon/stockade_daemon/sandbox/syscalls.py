@@ -67,7 +67,8 @@ GROUPS: Final[dict[str, tuple[str, ...]]] = {
         cachestat madvise mincore msync pkey_alloc pkey_free pkey_mprotect
         """
     ),
-    # Memory files, locked memory and POSIX asynchronous I/O: within the worker, but more kernel surface.
+    # Memory files, locked memory and POSIX asynchronous I/O: within the worker, but more kernel surface. Also decides
+    # about named pipes (filters.py, special files).
     "ipc_local": _names(
         """
         io_cancel io_destroy io_getevents io_pgetevents io_setup io_submit memfd_create mlock mlock2 mlockall
