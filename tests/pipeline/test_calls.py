@@ -250,3 +250,10 @@ async def test_a_start_whose_request_is_dropped_still_comes_to_a_result(session:
         if call.startswith("d"):
             handle = await session.start_json("shell", b'{"command": "true"}', call_id=call)
             assert (await handle.result()).ok
+
+
+async def test_a_call_that_is_refused_at_once_always_shows_its_result(session: Session) -> None:
+    """It settles while its start is still being answered, at any moment between two looks."""
+    for _ in range(25):
+        results = await asyncio.gather(*(session.call("no_such_tool") for _ in range(8)))
+        assert {code(result) for result in results} == {"UNKNOWN_TOOL"}

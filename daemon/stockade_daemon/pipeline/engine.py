@@ -200,6 +200,9 @@ class Engine:
             raise RequestError("NOT_FOUND", f"session {session_id[:128]} has no call {call_id[:128]!r}; start it first")
         key = (session_id, call_id)
         if record.state != "settled" and key not in self._under_way and key not in self._starting:
+            # It may have been settled after it was read and before this was looked at.
+            record = await self._services.ledger.call(session_id, call_id) or record
+        if record.state != "settled" and key not in self._under_way and key not in self._starting:
             why = self._services.ledger.failure or "its result could not be recorded"
             raise InfrastructureFailure(
                 "FS_IO_ERROR", f"the outcome of call {call_id} is known only after a restart of the daemon: {why}"
