@@ -35,7 +35,7 @@ def become_template(plan: dict[str, Any], channel: int, *, host_uid: int | None)
         step = "root"
         covered = build(plan)
         step = "mounts"
-        held = [trees.hold(path) for path in sorted(plan["mounts"])]
+        held = [trees.hold(path, _inside(EMPTY_DIRECTORY)) for path in sorted(plan["mounts"])]
         step = "pivot_root"
         _pivot()
         step = "mounts"
@@ -99,7 +99,7 @@ def _add(held: list[trees.Held], covered: list[str]) -> None:
     """Attaches the profile's own mounts, outer ones first; what a tree already shows is not shown twice."""
     for each in held:
         if any(each.path == above or each.path.startswith(f"{above}/") for above in covered):
-            os.close(each.tree)
+            each.close()
             continue
         trees.attach(each)
         if each.directory:
