@@ -83,7 +83,7 @@ async def test_the_same_text_again_is_the_same_session_and_another_text_is_not(a
 async def test_a_base_that_nobody_has_is_answered_with_the_line_that_names_it(admin: Admin) -> None:
     admin.mine.write_text('# mine\nextends = "bases"\n')
     async with admin.daemon() as daemon:
-        with pytest.raises(InvalidRequest, match=r"mine\.toml:2: `extends` names 'bases'.*did you mean 'base'"):
+        with pytest.raises(InvalidRequest, match=r"mine\.toml:2:1: `extends` names 'bases'.*did you mean 'base'"):
             async with daemon.session(admin.workspace, admin.mine):
                 pass
 

@@ -112,25 +112,25 @@ def test_a_circle_is_refused_with_file_line_and_the_way_around(tmp_path: Path, n
     circle = {"a": "b → c → b", "b": "b → c → b", "c": "c → b → c", "lone": "lone → lone"}[name]
     assert f"`extends` leads in a circle, {circle}; remove one" in str(refused.value)
     assert str(refused.value).startswith(str(tmp_path))
-    assert ".toml:1: " in str(refused.value)
+    assert ".toml:1:1: " in str(refused.value)
 
 
 def test_a_chain_of_eight_is_taken_and_one_of_nine_is_not(tmp_path: Path) -> None:
     write(tmp_path, p1="limits.cpu_s = 3", **{f"p{n}": f"extends = 'p{n - 1}'" for n in range(2, 10)})
     assert load(tmp_path, "p8").limits.cpu_s == 3
-    with pytest.raises(ConfigurationError, match=r"p2\.toml:1: `extends` makes a chain of more than 8 profiles"):
+    with pytest.raises(ConfigurationError, match=r"p2\.toml:1:1: `extends` makes a chain of more than 8 profiles"):
         load(tmp_path, "p9")
 
 
 def test_a_mistake_in_a_base_is_answered_with_the_bases_line(tmp_path: Path) -> None:
     write(tmp_path, base="\n\nwall = 1", mine="extends = 'base'")
-    with pytest.raises(ConfigurationError, match=r"base\.toml:3: unknown key 'wall'"):
+    with pytest.raises(ConfigurationError, match=r"base\.toml:3:1: unknown key 'wall'"):
         load(tmp_path, "mine")
 
 
 def test_an_unknown_base_is_answered_with_the_line_that_names_it(tmp_path: Path) -> None:
     write(tmp_path, base="# first\nextends = 'absent'", mine="extends = 'base'")
-    with pytest.raises(ConfigurationError, match=r"base\.toml:2: `extends` names 'absent', but no profile is named"):
+    with pytest.raises(ConfigurationError, match=r"base\.toml:2:1: `extends` names 'absent', but no profile is named"):
         load(tmp_path, "mine")
 
 
@@ -141,5 +141,5 @@ def test_an_unknown_profile_is_no_configuration_error(tmp_path: Path) -> None:
 
 def test_a_text_that_poses_as_a_kept_chain_is_refused() -> None:
     posing = b'{"chain": [{"name": "x", "source": "x", "text": ""}]}'
-    with pytest.raises(ConfigurationError, match=r"^x:1: not valid TOML"):
+    with pytest.raises(ConfigurationError, match=r"^x:1:1: not valid TOML"):
         profiles.parse(posing, name="x", source="x", directories=[SHIPPED])

@@ -79,47 +79,47 @@ def test_a_shipped_profile_shows_nothing_of_etc_but_what_programs_need(name: str
     [
         (
             "[limits]\n\nwal_s = 3",
-            "mine.toml:3: unknown key 'wal_s' in [limits]; the nearest valid key is 'wall_s'",
+            "mine.toml:3:1: unknown key 'wal_s' in [limits]; the nearest valid key is 'wall_s'",
         ),
         (
             "wall_s = 3",
-            "mine.toml:1: unknown key 'wall_s' at the top of the file; 'wall_s' belongs beneath [limits]",
+            "mine.toml:1:1: unknown key 'wall_s' at the top of the file; 'wall_s' belongs beneath [limits]",
         ),
         (
             "\n[netwrok]\nmode = 'none'",
-            "mine.toml:2: unknown key 'netwrok' at the top of the file; the nearest",
+            "mine.toml:2:1: unknown key 'netwrok' at the top of the file; the nearest",
         ),
-        ("[network]\nzzz = 1", "mine.toml:2: unknown key 'zzz' in [network]; the keys here are mode"),
-        ("limits = 3", "mine.toml:1: `limits` is a table; write its keys beneath [limits]"),
-        ("[[limits]]\nwall_s = 3", "mine.toml:1: `limits` is a table"),
+        ("[network]\nzzz = 1", "mine.toml:2:1: unknown key 'zzz' in [network]; the keys here are mode"),
+        ("limits = 3", "mine.toml:1:1: `limits` is a table; write its keys beneath [limits]"),
+        ("[[limits]]\nwall_s = 3", "mine.toml:1:1: `limits` is a table"),
         (
             "[limits]\nwall_s = true",
-            "mine.toml:2: `limits.wall_s` must be a number from 0.1 to 86400, not true or fa",
+            "mine.toml:2:1: `limits.wall_s` must be a number from 0.1 to 86400, not true or fa",
         ),
         (
             "[limits]\nwall_s = '3'",
-            "mine.toml:2: `limits.wall_s` must be a number from 0.1 to 86400, not text",
+            "mine.toml:2:1: `limits.wall_s` must be a number from 0.1 to 86400, not text",
         ),
-        ("[limits]\nwall_s = nan", "mine.toml:2: `limits.wall_s` is nan; it must be from 0.1 to 86400"),
-        ("[limits]\nwall_s = 1e400", "mine.toml:2: `limits.wall_s` is inf; it must be from 0.1 to 86400"),
+        ("[limits]\nwall_s = nan", "mine.toml:2:1: `limits.wall_s` is nan; it must be from 0.1 to 86400"),
+        ("[limits]\nwall_s = 1e400", "mine.toml:2:1: `limits.wall_s` is inf; it must be from 0.1 to 86400"),
         (
             "[limits]\ncpu_s = 1.5",
-            "mine.toml:2: `limits.cpu_s` must be a whole number from 1 to 86400, not a number",
+            "mine.toml:2:1: `limits.cpu_s` must be a whole number from 1 to 86400, not a number",
         ),
-        ("[limits]\nprocesses = -1", "mine.toml:2: `limits.processes` is -1; it must be from 8 to 32768"),
+        ("[limits]\nprocesses = -1", "mine.toml:2:1: `limits.processes` is -1; it must be from 8 to 32768"),
         (
             "limits.file_mb = 123456789012345678901234567890",
-            "mine.toml:1: `limits.file_mb` is a number of more than",
+            "mine.toml:1:1: `limits.file_mb` is a number of more than",
         ),
         (
             "[filesystem]\nsystem = '/usr'",
-            "mine.toml:2: `filesystem.system` must be an array in brackets, not text",
+            "mine.toml:2:1: `filesystem.system` must be an array in brackets, not text",
         ),
         (
             "[filesystem]\nsystem = [\n'/usr',\n'opt',\n]",
-            'mine.toml:4: `filesystem.system` element 2 is "opt"; write the absolute path, beginning with /',
+            'mine.toml:4:1: `filesystem.system` element 2 is "opt"; write the absolute path, beginning with /',
         ),
-        ("[filesystem]\nsystem = ['/']", 'mine.toml:2: `filesystem.system` element 1 is "/", the whole host'),
+        ("[filesystem]\nsystem = ['/']", 'mine.toml:2:11: `filesystem.system` element 1 is "/", the whole host'),
         ("[filesystem]\nsystem = ['/usr/../etc']", 'write the path in its normal form, "/etc"'),
         ("[filesystem]\nsystem = ['/usr/']", 'write the path in its normal form, "/usr"'),
         ("[filesystem]\nsystem = ['//usr']", 'write the path in its normal form, "/usr"'),
@@ -129,34 +129,37 @@ def test_a_shipped_profile_shows_nothing_of_etc_but_what_programs_need(name: str
         ("[network]\nmode = 'loopbak'", 'is "loopbak"; the nearest allowed value is "loopback"'),
         (
             "[filesystem]\nmounts = ['/opt']",
-            'mine.toml:2: `filesystem.mounts` element 1 must be a table, for example {path = "/opt/toolchain", mode',
+            'mine.toml:2:11: `filesystem.mounts` element 1 must be a table, for example {path = "/opt/toolchain", mode',
         ),
-        ("[[filesystem.mounts]]\nmode = 'ro'", "mine.toml:1: `filesystem.mounts` element 1 lacks `path`"),
+        ("[[filesystem.mounts]]\nmode = 'ro'", "mine.toml:1:1: `filesystem.mounts` element 1 lacks `path`"),
         (
             "[[filesystem.mounts]]\npath = '/opt'\n[[filesystem.mounts]]\npath = '/srv'\nmode = 'rw'",
-            'mine.toml:5: `filesystem.mounts` element 2 has another mode than "ro", the only one',
+            'mine.toml:5:1: `filesystem.mounts` element 2 has another mode than "ro", the only one',
         ),
         (
             "[[filesystem.mounts]]\npath = '/opt'\nfrom = '/srv'",
-            "mine.toml:3: `filesystem.mounts` element 1 has the unknown key 'from'; its keys are path and mode",
+            "mine.toml:3:1: `filesystem.mounts` element 1 has the unknown key 'from'; its keys are path and mode",
         ),
         (
             "[filesystem]\nmounts = [{path = '/opt'}, {path = '/opt', mode = 'ro'}]",
-            'mine.toml:2: `filesystem.mounts` element 2 is "/opt" a second time; remove it',
+            'mine.toml:2:28: `filesystem.mounts` element 2 is "/opt" a second time; remove it',
         ),
-        ("[[filesystem.mounts]]\npath = '~/.cargo'", "mine.toml:2: `filesystem.mounts` element 1 `path` begins with ~"),
+        (
+            "[[filesystem.mounts]]\npath = '~/.cargo'",
+            "mine.toml:2:1: `filesystem.mounts` element 1 `path` begins with ~",
+        ),
         ("[[filesystem.mounts]]\npath = '/opt/'", 'write the path in its normal form, "/opt"'),
         ("[[filesystem.mounts]]\npath = '/'", 'element 1 `path` is "/", the whole host'),
-        ("[limits]\nmemory_mb = 8", "mine.toml:2: `limits.memory_mb` is 8; it must be from 16 to 1048576"),
-        ("[limits]\ncpus = 0", "mine.toml:2: `limits.cpus` is 0; it must be from 0.01 to 64"),
-        ("extends = 'strict.toml/'", 'mine.toml:1: `extends` is not a profile\'s name, for example "strict"'),
+        ("[limits]\nmemory_mb = 8", "mine.toml:2:1: `limits.memory_mb` is 8; it must be from 16 to 1048576"),
+        ("[limits]\ncpus = 0", "mine.toml:2:1: `limits.cpus` is 0; it must be from 0.01 to 64"),
+        ("extends = 'strict.toml/'", 'mine.toml:1:1: `extends` is not a profile\'s name, for example "strict"'),
         (
             "\nextends = 'stirct'",
-            "mine.toml:2: `extends` names 'stirct', but no profile is named 'stirct'; did you mean",
+            "mine.toml:2:1: `extends` names 'stirct', but no profile is named 'stirct'; did you mean",
         ),
         (
             "[limits]\nextends = 'dev'",
-            "mine.toml:2: unknown key 'extends' in [limits]; 'extends' belongs above the first",
+            "mine.toml:2:1: unknown key 'extends' in [limits]; 'extends' belongs above the first",
         ),
         (
             "[environment]\nset = { A = 'x',  'B C' = 'y' }",
@@ -164,11 +167,11 @@ def test_a_shipped_profile_shows_nothing_of_etc_but_what_programs_need(name: str
         ),
         (
             "[environment.set]\nA = 'x'\nB = 3",
-            "mine.toml:3: `environment.set` 'B' must be text in quotes, not a whole",
+            "mine.toml:3:1: `environment.set` 'B' must be text in quotes, not a whole",
         ),
         (
             "[environment]\npass = ['A=B']",
-            "mine.toml:2: `environment.pass` element 1 is not a variable's name",
+            "mine.toml:2:9: `environment.pass` element 1 is not a variable's name",
         ),
         ("[approval]\nwrites = 'alow'", 'is "alow"; the nearest allowed value is "allow"'),
         ("[approval]\nwrites = 1979-05-27", "not a date or time"),
@@ -182,11 +185,22 @@ def test_a_shipped_profile_shows_nothing_of_etc_but_what_programs_need(name: str
         ("[syscalls]\ngroups = ['all']", 'element 1 is "all"; '),
     ],
 )
-def test_a_mistake_is_answered_with_its_line_and_what_is_right(text: str, complaint: str) -> None:
+def test_a_mistake_is_answered_with_its_place_and_what_is_right(text: str, complaint: str) -> None:
     with pytest.raises(ConfigurationError) as refused:
         parse(text)
     assert complaint in str(refused.value)
     assert str(refused.value).startswith("mine.toml:")
+
+
+def test_every_mistake_of_a_file_is_found_in_its_order() -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        parse(
+            "[limits]\nwall_s = 0\nspeed = 9\n[filesystem]\nsystem = ['/usr', 'x', '/proc']\n[environment.set]\nA = 1\nB = 2"
+        )
+    assert [(mistake.line, mistake.column) for mistake in refused.value.mistakes] == [
+        (2, 1), (3, 1), (5, 19), (5, 24), (7, 1), (8, 1)
+    ]  # fmt: skip
+    assert str(refused.value) == str(refused.value.mistakes[0])
 
 
 @pytest.mark.parametrize("tree", ["/proc", "/sys", "/dev", "/run", "/var/run", "/tmp"])
@@ -200,7 +214,7 @@ def test_the_hosts_views_of_itself_are_never_shown(tree: str, below: str) -> Non
     "path", ["/proc/1", "/sys", "/dev/shm", "/run/x", "/var/run", "/etc", "/tmp", "/var/tmp", "/var"]
 )
 def test_a_mount_shows_no_view_of_the_host_and_hides_nothing_of_the_workers(path: str) -> None:
-    with pytest.raises(ConfigurationError, match=r"^mine\.toml:1: `filesystem\.mounts` element 1 `path` is"):
+    with pytest.raises(ConfigurationError, match=r"^mine\.toml:1:23: `filesystem\.mounts` element 1 `path` is"):
         parse(f"filesystem.mounts = [{{path = '{path}'}}]")
 
 
@@ -218,7 +232,7 @@ def test_files_that_the_sandbox_makes_up_cannot_be_shown_from_the_host() -> None
     for path in ("/etc", *MADE_UP):
         with pytest.raises(ConfigurationError, match=r"`filesystem\.mounts` element 1 `path` is"):
             parse(f"filesystem.mounts = [{{path = '{path}'}}]")
-        with pytest.raises(ConfigurationError, match=r"^mine\.toml:1: `filesystem\.system` element 1 is"):
+        with pytest.raises(ConfigurationError, match=r"^mine\.toml:1:22: `filesystem\.system` element 1 is"):
             parse(f"filesystem.system = ['{path}']")
 
 
@@ -275,5 +289,5 @@ def test_a_profile_that_is_a_fifo_is_refused_at_once(tmp_path: Path) -> None:
 
 def test_a_profile_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
     (tmp_path / "lost.toml").symlink_to(tmp_path / "nowhere")
-    with pytest.raises(ConfigurationError, match=r"lost\.toml:1: the file cannot be read"):
+    with pytest.raises(ConfigurationError, match=r"lost\.toml:1:1: the file cannot be read"):
         profiles.load("lost", directories=[tmp_path])

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Final
 
 from stockade_daemon import settings, toml_text
-from stockade_daemon.errors import ConfigurationError, RequestError
+from stockade_daemon.errors import ConfigurationError, Mistake, RequestError
 from stockade_daemon.profiles import chain, keys
 from stockade_daemon.profiles.chain import File
 from stockade_daemon.values import Approval, Limits, Profile
@@ -56,7 +56,7 @@ def load(name: str, *, directories: Sequence[Path]) -> Profile:
 def parse(text: bytes, *, name: str, source: str, directories: Sequence[Path]) -> Profile:
     """The profile that `text` describes; what it extends is looked up in `directories`.
 
-    Raises ConfigurationError `source:line: what is wrong; what is right`.
+    Raises ConfigurationError `source:line:column: what is wrong; what is right`.
     """
     return _profile(chain.follow(File(name, source, text), partial(_find, directories), found=False))
 
@@ -85,7 +85,9 @@ def _find(directories: Sequence[Path], name: str) -> File:
         raise RequestError("NOT_FOUND", f"no profile is named {name[:80]!r}; {hint}")
     if len(found) > 1:
         places = " and ".join(str(path) for path in found)
-        raise ConfigurationError(f"{found[1]}:1: two profiles are named {name!r}, {places}; rename one of them")
+        raise ConfigurationError(
+            Mistake(str(found[1]), 1, 1, f"two profiles are named {name!r}, {places}; rename one of them")
+        )
     return File(name, str(found[0]), _contents(found[0]))
 
 
@@ -133,9 +135,10 @@ def _contents(path: Path) -> bytes:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         with open(descriptor, "rb") as file:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise ConfigurationError(f"{path}:1: this is not a regular file; put the profile's text here")
+                raise ConfigurationError(
+                    Mistake(str(path), 1, 1, "this is not a regular file; put the profile's text here")
+                )
             return file.read(toml_text.MAX_BYTES + 1)
     except OSError as error:
-        raise ConfigurationError(
-            f"{path}:1: the file cannot be read: {error.strerror}; make it readable to the daemon"
-        ) from error
+        reason = f"the file cannot be read: {error.strerror}; make it readable to the daemon"
+        raise ConfigurationError(Mistake(str(path), 1, 1, reason)) from error
