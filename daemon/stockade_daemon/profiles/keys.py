@@ -79,6 +79,10 @@ def _groups(value: object) -> tuple[str, ...]:
     return names
 
 
+def _widenable(value: object) -> str:
+    return one_of(*(key.name for key in KEYS if key not in (DESCRIPTION, EXTENDS, WIDEN)))(value)
+
+
 _ALLOW: Final[Decision] = "allow"
 _ASK: Final[Decision] = "ask"
 _DENY: Final[Decision] = "deny"
@@ -97,7 +101,16 @@ EXTENDS = Key(
     profile_name,
     "",
     "a profile's name",
-    "The profile that this one begins as; keys given here replace that one's. Without it: `strict`'s values.",
+    "The profile that this one begins as and narrows; keys given here replace that one's. "
+    "Without it: `strict`'s values.",
+)
+
+WIDEN: Final[Key[tuple[str, ...]]] = Key(
+    "widen",
+    several(_widenable, most=64),
+    (),
+    "array of names of keys",
+    "Keys by which this profile may allow more than the one it extends; any other key that does is an error.",
 )
 
 SYSTEM: Final[Key[tuple[str, ...]]] = Key(
@@ -281,6 +294,7 @@ REQUIRED: Final[Key[tuple[str, ...]]] = Key(
 KEYS: Final[tuple[Key[Any], ...]] = (
     DESCRIPTION,
     EXTENDS,
+    WIDEN,
     SYSTEM,
     MOUNTS,
     TMP_MB,
