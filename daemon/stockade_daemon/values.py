@@ -89,6 +89,8 @@ class Profile:
     description: str
     system: tuple[str, ...]  # host paths mounted read-only at the same place; missing ones are left out
     mounts: tuple[str, ...]  # more of them; a missing one is an error
+    hidden: tuple[str, ...]  # patterns of gate/patterns.py: names of the workspace that do not exist for the session
+    protected: tuple[str, ...]  # the same: names that no commit touches
     network: Literal["none", "loopback"]
     syscalls: tuple[str, ...]  # names of groups of sandbox/syscalls.py that are allowed
     environment: Mapping[str, str]  # set for every body

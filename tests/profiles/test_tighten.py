@@ -18,6 +18,7 @@ from stockade_daemon.values import Profile
 
 SHIPPED = [profiles.shipped()]
 PATHS = ["/usr", "/opt/a", "/opt/a/b", "/srv/x"]
+PATTERNS = [".env", "**/x", "a/*"]
 NAMES = ["TZ", "LANG", "A", "B"]
 DECISIONS = st.sampled_from(["allow", "ask", "deny"])
 
@@ -29,6 +30,8 @@ def some(of: list[str]) -> st.SearchStrategy[list[str]]:
 VALUES: dict[str, st.SearchStrategy[Any]] = {
     "filesystem.system": some(PATHS),
     "filesystem.mounts": some(PATHS).map(lambda paths: [{"path": path} for path in paths]),
+    "filesystem.hidden": some(PATTERNS),
+    "filesystem.protected": some(PATTERNS),
     "filesystem.tmp_mb": st.integers(1, 3),
     "filesystem.tmp_inodes": st.integers(64, 66),
     "network.mode": st.sampled_from(["none", "loopback"]),
@@ -78,6 +81,8 @@ def allowed(profile: Profile) -> dict[str, Any]:
     daemon = dict.fromkeys(profile.environment_pass, "the daemon's")
     return {
         "paths": {("system", path) for path in profile.system} | {("mounts", path) for path in profile.mounts},
+        "seen": set(PATTERNS) - set(profile.hidden),
+        "changed": set(PATTERNS) - {*profile.protected, *profile.hidden},
         "variables": set({**daemon, **profile.environment}.items()),
         "calls": set(profile.syscalls),
         "network": {"none": 0, "loopback": 1}[profile.network],
@@ -164,9 +169,12 @@ def test_a_tightening_is_kept_with_the_profile_and_counts_in_its_digest() -> Non
     assert read.own_tightening(base.text) == b""
 
 
-def test_what_is_required_is_added_to() -> None:
+def test_what_is_refused_or_required_is_added_to() -> None:
     base = parse('[layers]\nrequired = ["user"]')
     assert tighten(base, b'layers.required = ["net"]').required_layers == ("user", "net")
+    base = parse('[filesystem]\nhidden = [".env"]\nprotected = ["a"]')
+    narrow = tighten(base, b'[filesystem]\nhidden = ["b"]\nprotected = ["c", "a"]')
+    assert (narrow.hidden, narrow.protected) == ((".env", "b"), ("a", "c"))
 
 
 def test_a_tightening_that_allows_more_is_refused_with_place_key_and_what_it_would_allow() -> None:

@@ -65,7 +65,7 @@ async def run_command(services: Services, judged: Judged, under_way: CallUnderWa
         refusal = await _could_not_start(worker)
     account = worker.account(ended)
     refusal = _limited(refusal, account, judged.session.profile.limits)
-    found = await _effects(worker, judged)
+    found = await _effects(worker, judged, under_way)
     usage = replace(account.usage, wall_s=under_way.clock.spent or time.monotonic() - started)
     value: dict[str, Json] = {
         **await _output(under_way.stdout, under_way.stderr),
@@ -119,10 +119,11 @@ async def _could_not_start(worker: Worker) -> Refusal | None:
     return ToolFailure("INVALID_TOOL_OUTPUT", "the worker sent a frame where a command has none to send")
 
 
-async def _effects(worker: Worker, judged: Judged) -> Difference:
+async def _effects(worker: Worker, judged: Judged, under_way: CallUnderWay) -> Difference:
     if worker.scratch is None:
         return Difference((), 0)
-    return await asyncio.to_thread(difference, os.fspath(worker.scratch.upper), judged.session.workspace)
+    upper, hides = os.fspath(worker.scratch.upper), under_way.live.gate.hides
+    return await asyncio.to_thread(difference, upper, judged.session.workspace, hides=hides)
 
 
 def _limited(refusal: Refusal | None, account: Account, limits: Limits) -> Refusal | None:

@@ -75,6 +75,7 @@ class Sessions:
             if known is None:
                 profile = self._profile(opening)
                 self._check_mounts(profile)
+                _check_hidden(profile, workspace.path)
                 record = SessionRecord(
                     session_id=opening.session_id,
                     workspace=workspace.path,
@@ -117,7 +118,8 @@ class Sessions:
                     raise RequestError("FAILED_PRECONDITION", f"session {session_id} is closed; open another one")
                 live = await self._revive(record)
                 place = Place(live.workspace.path, live.workspace.device, live.workspace.inode)
-                self._pool.open_room(session_id, live.session.profile, place)
+                hidden = live.gate.hidden_names if live.session.profile.hidden else None
+                self._pool.open_room(session_id, live.session.profile, place, hidden=hidden)
             self._live[session_id] = live  # at the end: the most recently used
         if len(self._live) > _MOST_LIVE:
             busy = {session_id, *self.busy()}
@@ -149,13 +151,14 @@ class Sessions:
         self._check_mounts(profile)
         workspace = Workspace.open(record.workspace)
         try:
+            _check_hidden(profile, workspace.path)
             if (workspace.device, workspace.inode) != (record.device, record.inode):
                 raise RequestError(
                     "FAILED_PRECONDITION",
                     f"{record.workspace} is another directory than the one that session {record.session_id} was opened "
                     "on; open a new session",
                 )
-            gate = Gate(workspace)
+            gate = Gate(workspace, protected=profile.protected, hidden=profile.hidden)
             after = 0
             while events := await self._ledger.read(record.session_id, after=after):
                 for event in events:
@@ -253,4 +256,18 @@ class Sessions:
                 "PERMISSION_DENIED",
                 f"{path} does not belong to uid {uid}, which the daemon runs as; choose a directory of that user, or "
                 "have the admin list it in [daemon] workspaces",
+            )
+
+
+def _check_hidden(profile: Profile, workspace: str) -> None:
+    """Nothing is hidden in a workspace that workers see a second time, in a tree of the host."""
+    if not profile.hidden:
+        return
+    for shown in (*profile.system, *profile.mounts):
+        real = os.path.realpath(shown)
+        if f"{workspace}/".startswith(f"{real}/") or f"{real}/".startswith(f"{workspace}/"):
+            raise RequestError(
+                "FAILED_PRECONDITION",
+                f"profile {profile.name} hides names of the workspace {workspace} and shows {shown} of the host, where "
+                "they could be seen all the same; choose another workspace, or a profile that does not show it",
             )

@@ -21,7 +21,7 @@ from stockade_daemon.settings import Settings
 MOST: Final = 8  # profiles in a chain
 TIGHTENING_KEYS: Final = tuple(key for key in keys.KEYS if key not in (keys.DESCRIPTION, keys.EXTENDS, keys.WIDEN))
 # What a profile refuses or demands: a tightening adds to these.
-_ADDED: Final = (keys.REQUIRED,)
+_ADDED: Final = (keys.REQUIRED, keys.HIDDEN, keys.PROTECTED)
 
 
 @dataclass(frozen=True, slots=True)

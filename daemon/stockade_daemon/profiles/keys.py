@@ -7,6 +7,7 @@ than that one does. docs/profiles.md shows the same list; a test keeps them equa
 import re
 from typing import Any, Final, Literal
 
+from stockade_daemon.profiles.patterns import PATTERN, workspace_pattern
 from stockade_daemon.profiles.shown import mount, system_path
 from stockade_daemon.settings import Key, Unfit, mapping, number, one_of, several, text, whole
 from stockade_daemon.values import Decision
@@ -143,6 +144,20 @@ MOUNTS: Final[Key[tuple[str, ...]]] = Key(
     (),
     'array of {path = "/absolute/path", mode = "ro"}; not / /etc /var /tmp themselves, nothing of /proc /sys /dev /run',
     "More host files and directories shown at the same place, read-only. All of them must exist.",
+)
+HIDDEN: Final[Key[tuple[str, ...]]] = Key(
+    "filesystem.hidden",
+    several(workspace_pattern, most=256),
+    (),
+    f"array of {PATTERN}",
+    "Names of the workspace that do not exist for a session, with all below them: no tool sees, reads or changes them.",
+)
+PROTECTED: Final[Key[tuple[str, ...]]] = Key(
+    "filesystem.protected",
+    several(workspace_pattern, most=256),
+    (),
+    f"array of {PATTERN}",
+    "Names of the workspace that are read but never changed, with all below them: FS_PROTECTED.",
 )
 TMP_MB = Key(
     "filesystem.tmp_mb",
@@ -297,6 +312,8 @@ KEYS: Final[tuple[Key[Any], ...]] = (
     WIDEN,
     SYSTEM,
     MOUNTS,
+    HIDDEN,
+    PROTECTED,
     TMP_MB,
     TMP_INODES,
     MODE,

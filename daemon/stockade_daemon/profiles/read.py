@@ -145,6 +145,8 @@ def _profile(files: Sequence[File]) -> Profile:
         description=at[keys.DESCRIPTION],
         system=at[keys.SYSTEM],
         mounts=at[keys.MOUNTS],
+        hidden=at[keys.HIDDEN],
+        protected=at[keys.PROTECTED],
         network=at[keys.MODE],
         syscalls=at[keys.SYSCALLS],
         environment=MappingProxyType(environment),

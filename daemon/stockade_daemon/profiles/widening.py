@@ -82,9 +82,18 @@ def _variables(child: Profile, parent: Profile) -> str:
     return f"sets {', '.join(more)}" if more else ""
 
 
+def _unprotected(child: Profile, parent: Profile) -> str:
+    """What is hidden is not changed either."""
+    kept = {*child.protected, *child.hidden}
+    less = [pattern for pattern in parent.protected if pattern not in kept]
+    return f"lets be changed {', '.join(less)}" if less else ""
+
+
 RULES: Final[dict[str, Rule]] = {
     keys.SYSTEM.name: _subset("shows", lambda profile: profile.system),
     keys.MOUNTS.name: _subset("shows", lambda profile: profile.mounts),
+    keys.HIDDEN.name: _superset("shows", lambda profile: profile.hidden),
+    keys.PROTECTED.name: _unprotected,
     keys.TMP_MB.name: _at_most(lambda profile: profile.limits.tmp_mb),
     keys.TMP_INODES.name: _at_most(lambda profile: profile.limits.tmp_inodes),
     keys.MODE.name: _no_later(_NETWORKS, lambda profile: profile.network),
