@@ -91,6 +91,7 @@ class Profile:
     mounts: tuple[str, ...]  # more of them; a missing one is an error
     hidden: tuple[str, ...]  # patterns of gate/patterns.py: names of the workspace that do not exist for the session
     protected: tuple[str, ...]  # the same: names that no commit touches
+    secrets: Mapping[str, str]  # name inside → the file on the host; what is in it is nowhere in the daemon
     network: Literal["none", "loopback"]
     syscalls: tuple[str, ...]  # names of groups of sandbox/syscalls.py that are allowed
     environment: Mapping[str, str]  # set for every body

@@ -34,6 +34,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "filesystem.protected": some(PATTERNS),
     "filesystem.tmp_mb": st.integers(1, 3),
     "filesystem.tmp_inodes": st.integers(64, 66),
+    "secrets": st.dictionaries(st.sampled_from(["A", "B"]), st.sampled_from(PATHS).map(lambda path: {"file": path})),
     "network.mode": st.sampled_from(["none", "loopback"]),
     "environment.set": st.dictionaries(st.sampled_from(NAMES), st.sampled_from(["x", "y"])),
     "environment.pass": some(NAMES),
@@ -81,6 +82,7 @@ def allowed(profile: Profile) -> dict[str, Any]:
     daemon = dict.fromkeys(profile.environment_pass, "the daemon's")
     return {
         "paths": {("system", path) for path in profile.system} | {("mounts", path) for path in profile.mounts},
+        "secrets": set(profile.secrets.items()),
         "seen": set(PATTERNS) - set(profile.hidden),
         "changed": set(PATTERNS) - {*profile.protected, *profile.hidden},
         "variables": set({**daemon, **profile.environment}.items()),
@@ -109,14 +111,14 @@ def test_every_key_has_a_rule_or_allows_nothing_by_itself() -> None:
     assert set(VALUES) == set(RULES), "a key that is never tried"
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(TEXTS, TEXTS)
 def test_widenings_are_found_exactly_where_more_is_allowed(one: str, other: str) -> None:
     child, parent = parse(one), parse(other)
     assert bool(widenings(child, parent)) == bool(no_more(child, parent))
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(TEXTS, st.lists(TEXTS, min_size=1, max_size=4))
 def test_a_chain_of_tightenings_allows_nothing_that_any_of_it_refuses(base: str, wishes: list[str]) -> None:
     profile = parse(base)
@@ -132,7 +134,7 @@ def test_a_chain_of_tightenings_allows_nothing_that_any_of_it_refuses(base: str,
     assert profiles.restore(profile.text, name=profile.name, source=profile.source) == profile
 
 
-@settings(max_examples=300, suppress_health_check=[HealthCheck.filter_too_much])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.filter_too_much])
 @given(st.lists(TEXTS, min_size=2, max_size=5))
 def test_a_chain_of_extends_that_is_taken_allows_nothing_that_a_base_refuses(texts: list[str]) -> None:
     files = [
@@ -150,7 +152,7 @@ def test_a_chain_of_extends_that_is_taken_allows_nothing_that_a_base_refuses(tex
 
 
 @pytest.mark.parametrize("name", sorted(VALUES))
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(data=st.data())
 def test_a_single_key_is_judged_as_what_it_allows(name: str, data: st.DataObject) -> None:
     one, other = (toml({name: data.draw(VALUES[name])}) for _ in range(2))

@@ -8,6 +8,8 @@ import re
 from typing import Any, Final, Literal
 
 from stockade_daemon.profiles.patterns import PATTERN, workspace_pattern
+from stockade_daemon.profiles.secrets import MOST as MOST_SECRETS
+from stockade_daemon.profiles.secrets import secret_file, secret_name
 from stockade_daemon.profiles.shown import mount, system_path
 from stockade_daemon.settings import Key, Unfit, mapping, number, one_of, several, text, whole
 from stockade_daemon.values import Decision
@@ -170,6 +172,14 @@ TMP_INODES = Key(
     "filesystem.tmp_inodes", whole(64, 10_000_000), 4096, "64 to 10000000", "How many names they can hold."
 )
 
+SECRETS: Final[Key[dict[str, str]]] = Key(
+    "secrets",
+    mapping(secret_name, secret_file, most=MOST_SECRETS),
+    {},
+    'table of NAME = {file = "/absolute/path"}, at most 16; the file open to its owner alone, at most 64 KiB',
+    "Secrets for bodies: each is the file /run/secrets/NAME inside, in memory, for the worker alone.",
+)
+
 _NONE: Final[Literal["none", "loopback"]] = "none"
 _LOOPBACK: Final[Literal["none", "loopback"]] = "loopback"
 MODE = Key(
@@ -316,6 +326,7 @@ KEYS: Final[tuple[Key[Any], ...]] = (
     PROTECTED,
     TMP_MB,
     TMP_INODES,
+    SECRETS,
     MODE,
     SET,
     PASS,

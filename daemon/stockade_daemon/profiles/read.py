@@ -136,6 +136,7 @@ def _find(directories: Sequence[Path], name: str) -> File:
 def _profile(files: Sequence[File]) -> Profile:
     at = chain.merge(files)
     environment = at[keys.SET]
+    secrets: dict[str, str] = at[keys.SECRETS]
     own = next(file for file in files if not file.tightens)
     return Profile(
         name=own.name,
@@ -147,6 +148,7 @@ def _profile(files: Sequence[File]) -> Profile:
         mounts=at[keys.MOUNTS],
         hidden=at[keys.HIDDEN],
         protected=at[keys.PROTECTED],
+        secrets=MappingProxyType(secrets),
         network=at[keys.MODE],
         syscalls=at[keys.SYSCALLS],
         environment=MappingProxyType(environment),

@@ -89,6 +89,11 @@ def _unprotected(child: Profile, parent: Profile) -> str:
     return f"lets be changed {', '.join(less)}" if less else ""
 
 
+def _secrets(child: Profile, parent: Profile) -> str:
+    more = [name for name, file in child.secrets.items() if parent.secrets.get(name) != file]
+    return f"gives {', '.join(more)}" if more else ""
+
+
 RULES: Final[dict[str, Rule]] = {
     keys.SYSTEM.name: _subset("shows", lambda profile: profile.system),
     keys.MOUNTS.name: _subset("shows", lambda profile: profile.mounts),
@@ -96,6 +101,7 @@ RULES: Final[dict[str, Rule]] = {
     keys.PROTECTED.name: _unprotected,
     keys.TMP_MB.name: _at_most(lambda profile: profile.limits.tmp_mb),
     keys.TMP_INODES.name: _at_most(lambda profile: profile.limits.tmp_inodes),
+    keys.SECRETS.name: _secrets,
     keys.MODE.name: _no_later(_NETWORKS, lambda profile: profile.network),
     # A variable is no right, but it steers what a person said yes to.
     keys.SET.name: _variables,

@@ -44,6 +44,7 @@ def plan(profile: Profile, *, workspace: str | None, host_uid: int | None) -> Pl
         root={
             "system": list(profile.system),
             "mounts": list(profile.mounts),
+            "secrets": dict(profile.secrets),
             "trees": [each for each in library.trees() if not _below(each, profile.system)],
             "library": library.packages(),
             "files": _FILES,
