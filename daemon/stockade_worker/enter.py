@@ -49,14 +49,14 @@ def contain(plan: WorkerPlan, request: dict[str, Any], given: tuple[int, ...]) -
 
         def restrict() -> None:
             writable = (plan.workspace,) if workspace is not None and plan.workspace and request["writable"] else ()
-            confinement.restrict(writable, tcp=plan.loopback)
+            confinement.restrict(writable, network=plan.network)
 
         steps: tuple[tuple[str, Callable[[], None]], ...] = (
             ("user", lambda: userns.map_single(1000, 1000, 1000)),
             ("proc", mounts.own_proc),
             ("root", lambda: mounts.private_tmp(plan.tmp_kb, plan.tmp_inodes, plan.mounts_below_tmp)),
             ("workspace", attach),
-            ("net", network.loopback_up if plan.loopback else network.leave_down),
+            ("net", lambda: network.enter(plan.network)),
             ("time", timens.own_time),
             # So late, because joining takes the daemon about as long as all that stands above takes us.
             ("admission", lambda: admission.wait(control)),

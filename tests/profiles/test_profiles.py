@@ -11,22 +11,24 @@ from stockade_daemon import profiles, settings, toml_text
 from stockade_daemon.errors import ConfigurationError, RequestError
 from stockade_daemon.profiles.keys import EXTENDS, KEYS, SYSCALL_GROUPS, WANTED_GROUPS, WIDEN
 from stockade_daemon.profiles.shown import MADE_UP, VIEWS
+from stockade_daemon.profiles.widening import widenings
 from stockade_daemon.sandbox import plan, syscalls
 from stockade_daemon.values import Profile
 from stockade_worker import trees
 
 SHIPPED = [profiles.shipped()]
+ALL = ["ci", "dev", "hook", "network", "offline", "strict"]
 
 
 def parse(text: str) -> Profile:
     return profiles.parse(text.encode(), name="mine", source="mine.toml", directories=SHIPPED)
 
 
-def test_the_shipped_profiles_are_strict_and_dev() -> None:
-    assert profiles.available(SHIPPED) == ["dev", "strict"]
+def test_six_profiles_are_shipped() -> None:
+    assert profiles.available(SHIPPED) == ALL
 
 
-@pytest.mark.parametrize("name", ["strict", "dev"])
+@pytest.mark.parametrize("name", ALL)
 def test_a_shipped_profile_writes_out_every_key(name: str) -> None:
     text = (profiles.shipped() / f"{name}.toml").read_bytes()
     profile = profiles.load(name, directories=SHIPPED)
@@ -54,6 +56,25 @@ def test_strict_has_no_network_no_sockets_and_no_writes() -> None:
     assert strict.mounts == ()
 
 
+def test_hook_allows_nothing_that_strict_refuses() -> None:
+    strict, hook = (profiles.load(name, directories=SHIPPED) for name in ("strict", "hook"))
+    assert widenings(hook, strict) == ()
+
+
+def test_only_the_profile_of_that_name_has_the_hosts_network_and_it_asks_about_everything() -> None:
+    found = {name: profiles.load(name, directories=SHIPPED) for name in ALL}
+    assert [name for name, profile in found.items() if profile.network == "host"] == ["network"]
+    assert found["network"].approval.commands == found["network"].approval.writes == "ask"
+    assert "landlock" in found["network"].required_layers
+    assert [name for name, profile in found.items() if profile.secrets] == []
+
+
+def test_where_nobody_answers_nothing_is_asked() -> None:
+    for name in ("ci", "offline", "hook", "strict"):
+        approval = profiles.load(name, directories=SHIPPED).approval
+        assert "ask" not in (approval.reads, approval.writes, approval.commands)
+
+
 def test_strict_sets_no_variable_that_steers_a_loader_or_an_interpreter() -> None:
     steering = ("LD_", "DYLD_", "PYTHON", "GIT_", "NODE_", "PERL", "RUBY", "JAVA_", "BASH_", "ENV", "PROMPT_", "IFS")
     names = plan.environment(profiles.load("strict", directories=SHIPPED))
@@ -67,7 +88,7 @@ def test_dev_asks_before_a_write_and_requires_the_layers_of_strict() -> None:
     assert dev.system == strict.system
 
 
-@pytest.mark.parametrize("name", ["strict", "dev"])
+@pytest.mark.parametrize("name", ALL)
 def test_a_shipped_profile_shows_nothing_of_etc_but_what_programs_need(name: str) -> None:
     system = profiles.load(name, directories=SHIPPED).system
     for secret in ("/etc", "/etc/shadow", "/etc/ssl", "/etc/ssl/private", "/root", "/home", "/var"):
@@ -125,7 +146,14 @@ def test_a_shipped_profile_shows_nothing_of_etc_but_what_programs_need(name: str
         ("[filesystem]\nsystem = ['//usr']", 'write the path in its normal form, "/usr"'),
         ('[filesystem]\nsystem = ["/usr\\u0000x"]', "holds a NUL character"),
         ("[filesystem]\nsystem = ['/usr', '/usr']", 'element 2 is "/usr" a second time; remove it'),
-        ("[network]\nmode = 'host'", 'the nearest allowed value is "loopback"'),
+        (
+            "[network]\nmode = 'host'",
+            'mine.toml:2:1: `layers.required` has "net", which `network.mode = "host"` gives up',
+        ),
+        (
+            "network.mode = 'host'\n[layers]\nrequired = ['net']",
+            'mine.toml:3:1: `layers.required` has "net"',
+        ),
         ("[network]\nmode = 'loopbak'", 'is "loopbak"; the nearest allowed value is "loopback"'),
         (
             "[filesystem]\nmounts = ['/opt']",
@@ -264,7 +292,7 @@ def test_an_unknown_profile_names_the_nearest() -> None:
 
 @pytest.mark.parametrize("name", ["", "../strict", "/etc/passwd", ".", "a\0b", "strict/", "x" * 200])
 def test_a_name_that_is_no_name_finds_nothing(name: str) -> None:
-    with pytest.raises(RequestError, match=r"there are: dev, strict|did you mean"):
+    with pytest.raises(RequestError, match=r"there are: ci, dev, hook, network, offline, strict|did you mean"):
         profiles.load(name, directories=SHIPPED)
 
 
@@ -272,7 +300,7 @@ def test_a_profile_of_ones_own_is_found_beside_the_shipped(tmp_path: Path) -> No
     (tmp_path / "mine.toml").write_text("description = 'my own'")
     (tmp_path / "README").write_text("not a profile")
     directories = [*SHIPPED, tmp_path, tmp_path / "absent"]
-    assert profiles.available(directories) == ["dev", "mine", "strict"]
+    assert profiles.available(directories) == sorted([*ALL, "mine"])
     assert profiles.load("mine", directories=directories).description == "my own"
 
 

@@ -35,7 +35,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "filesystem.tmp_mb": st.integers(1, 3),
     "filesystem.tmp_inodes": st.integers(64, 66),
     "secrets": st.dictionaries(st.sampled_from(["A", "B"]), st.sampled_from(PATHS).map(lambda path: {"file": path})),
-    "network.mode": st.sampled_from(["none", "loopback"]),
+    "network.mode": st.sampled_from(["none", "loopback", "host"]),
     "environment.set": st.dictionaries(st.sampled_from(NAMES), st.sampled_from(["x", "y"])),
     "environment.pass": some(NAMES),
     "limits.wall_s": st.integers(1, 3),
@@ -51,7 +51,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "approval.commands": DECISIONS,
     "approval.effects": st.just("discard"),
     "approval.wait_s": st.integers(0, 2),
-    "layers.required": some(["user", "net", "cgroup"]),
+    "layers.required": some(["user", "uts", "cgroup"]),
     "syscalls.groups": some(list(keys.SYSCALL_GROUPS[6:])).map(lambda more: [*keys.WANTED_GROUPS, *more]),
 }
 
@@ -87,7 +87,7 @@ def allowed(profile: Profile) -> dict[str, Any]:
         "changed": set(PATTERNS) - {*profile.protected, *profile.hidden},
         "variables": set({**daemon, **profile.environment}.items()),
         "calls": set(profile.syscalls),
-        "network": {"none": 0, "loopback": 1}[profile.network],
+        "network": {"none": 0, "loopback": 1, "host": 2}[profile.network],
         "doing without": set(keys.LAYERS) - set(profile.required_layers),
         "effects": 0 if profile.approval.effects == "discard" else 1,
         "wait_s": profile.approval.wait_s,
@@ -102,8 +102,13 @@ def no_more(child: Profile, parent: Profile) -> list[str]:
     return [name for name, value in less.items() if not value <= more[name]]
 
 
+def required(text: str) -> str:
+    """Nothing of "net", which one of the modes gives up."""
+    return "" if "required" in text else 'layers.required = ["user"]\n'
+
+
 def parse(text: str) -> Profile:
-    return profiles.parse(text.encode(), name="base", source="base.toml", directories=SHIPPED)
+    return profiles.parse((required(text) + text).encode(), name="base", source="base.toml", directories=SHIPPED)
 
 
 def test_every_key_has_a_rule_or_allows_nothing_by_itself() -> None:
@@ -138,7 +143,11 @@ def test_a_chain_of_tightenings_allows_nothing_that_any_of_it_refuses(base: str,
 @given(st.lists(TEXTS, min_size=2, max_size=5))
 def test_a_chain_of_extends_that_is_taken_allows_nothing_that_a_base_refuses(texts: list[str]) -> None:
     files = [
-        File(f"p{n}", f"p{n}.toml", (f"extends = 'p{n + 1}'\n" if n + 1 < len(texts) else "").encode() + text.encode())
+        File(
+            f"p{n}",
+            f"p{n}.toml",
+            (f"extends = 'p{n + 1}'\n" if n + 1 < len(texts) else required(text)).encode() + text.encode(),
+        )
         for n, text in enumerate(texts)
     ]
     try:

@@ -12,7 +12,7 @@ from stockade_daemon.profiles.secrets import MOST as MOST_SECRETS
 from stockade_daemon.profiles.secrets import secret_file, secret_name
 from stockade_daemon.profiles.shown import mount, system_path
 from stockade_daemon.settings import Key, Unfit, mapping, number, one_of, several, text, whole
-from stockade_daemon.values import Decision
+from stockade_daemon.values import Decision, Network
 
 # Groups of system calls. No program gets far without the first six, so a profile cannot leave them out.
 SYSCALL_GROUPS: Final = (
@@ -180,21 +180,16 @@ SECRETS: Final[Key[dict[str, str]]] = Key(
     "Secrets for bodies: each is the file /run/secrets/NAME inside, in memory, for the worker alone.",
 )
 
-_NONE: Final[Literal["none", "loopback"]] = "none"
-_LOOPBACK: Final[Literal["none", "loopback"]] = "loopback"
+_NONE: Final[Network] = "none"
+_LOOPBACK: Final[Network] = "loopback"
+_HOST: Final[Network] = "host"
 MODE = Key(
     "network.mode",
-    one_of(
-        _NONE,
-        _LOOPBACK,
-        refused={
-            "host": 'is "host", which this version does not offer; the nearest allowed value is "loopback", '
-            "an interface that only the call's own processes share"
-        },
-    ),
+    one_of(_NONE, _LOOPBACK, _HOST),
     _NONE,
-    '"none" or "loopback"',
-    "none: no interface at all. loopback: 127.0.0.1 and ::1 of the call's own, reaching nobody else.",
+    '"none", "loopback" or "host"',
+    "none: no interface at all. loopback: 127.0.0.1 and ::1 of the call's own, reaching nobody else. "
+    "host: the host's network, with all that listens on it.",
 )
 
 SYSCALLS: Final[Key[tuple[str, ...]]] = Key(

@@ -89,6 +89,14 @@ def effective(files: Sequence[File]) -> Profile:
     profiles = [_profile(files[start:]) for start in range(len(files))]
     for file, child, parent in zip(files, profiles, profiles[1:], strict=False):
         _refuse_widening(file, child, parent)
+    if profiles[0].network == "host" and "net" in profiles[0].required_layers:
+        at = chain.document(files[0]).document
+        place = keys.REQUIRED.way if keys.REQUIRED.way in at.places else keys.MODE.way
+        at.refuse(
+            place,
+            '`layers.required` has "net", which `network.mode = "host"` gives up: take it out of the list, or choose '
+            "another mode",
+        )
     if keys.WIDEN.name in chain.document(files[-1]).values:
         chain.document(files[-1]).document.refuse(
             keys.WIDEN.way, "`widen` is of use only beside `extends`; take it out, or extend a profile"

@@ -15,7 +15,7 @@ from stockade_daemon.values import Decision, Profile
 # What the child allows beyond the parent, as the end of a sentence; empty: nothing.
 Rule: TypeAlias = Callable[[Profile, Profile], str]
 
-_NETWORKS: Final = ("none", "loopback")
+_NETWORKS: Final = ("none", "loopback", "host")
 _DECISIONS: Final[tuple[Decision, ...]] = ("deny", "ask", "allow")
 
 

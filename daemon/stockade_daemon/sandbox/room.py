@@ -216,6 +216,7 @@ class Room:
                 own_uid=self._uid is not None,
                 overlay=scratch is not None,
                 cgroup=in_group,
+                network=self._profile.network,
             )
             lacking = layer_rules.missing(worker.layers, self._profile.required_layers)
             if lacking:
