@@ -26,6 +26,7 @@ _COMMANDS: Final = {
     "demo": "Watch an agent fix a fault in a real program.",
     "sessions": "List the daemon's sessions.",
     "ledger": "Show what happened in a session or a call.",
+    "profile": "Look at profiles: list, show, check, explain.",
     "catalog": "List the tools and what they take.",
 }
 _INFRASTRUCTURE: Final = 3  # the exit status, as in commands/running.py, which takes grpc along

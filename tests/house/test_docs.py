@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from stockade.v1 import approvals_pb2, calls_pb2, catalog_pb2, daemon_pb2, events_pb2, sessions_pb2
+from stockade.v1 import approvals_pb2, calls_pb2, catalog_pb2, daemon_pb2, events_pb2, profiles_pb2, sessions_pb2
 from stockade_daemon import config
 from stockade_daemon.errors import CODES
 from stockade_daemon.profiles import keys
@@ -66,7 +66,7 @@ def test_semantics_md_has_every_event_that_the_daemon_records() -> None:
 
 
 def test_protocol_md_has_every_method_of_the_protos() -> None:
-    modules: Sequence[Any] = (daemon_pb2, catalog_pb2, sessions_pb2, calls_pb2, events_pb2, approvals_pb2)
+    modules: Sequence[Any] = (daemon_pb2, catalog_pb2, sessions_pb2, calls_pb2, events_pb2, approvals_pb2, profiles_pb2)
     methods = {
         f"{service.name}.{method.name}": "stream" if method.server_streaming else "unary"
         for module in modules

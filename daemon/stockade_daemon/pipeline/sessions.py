@@ -16,6 +16,7 @@ from stockade_daemon.ledger.records import SessionRecord
 from stockade_daemon.pipeline.context import LiveSession
 from stockade_daemon.pipeline.identity import check_session_id
 from stockade_daemon.profiles import read as profiles
+from stockade_daemon.profiles.tighten import tighten
 from stockade_daemon.sandbox.pool import Pool
 from stockade_daemon.sandbox.room import Place
 from stockade_daemon.values import Profile, Session
@@ -47,6 +48,7 @@ class Opening:
     profile_name: str
     profile_text: bytes | None
     approval_policy: str
+    tightening: bytes = b""  # narrows the profile for this session; empty: nothing
 
 
 class Sessions:
@@ -180,6 +182,10 @@ class Sessions:
         return LiveSession(session, workspace, gate)
 
     def _profile(self, opening: Opening) -> Profile:
+        base = self._base(opening)
+        return tighten(base, opening.tightening) if opening.tightening else base
+
+    def _base(self, opening: Opening) -> Profile:
         if opening.profile_text is None:
             return profiles.load(opening.profile_name, directories=self._rules.profile_directories)
         if not self._rules.private:
@@ -204,6 +210,8 @@ class Sessions:
             differing.append(f"another text of profile {known.profile_name}")
         if opening.profile_text is None and opening.profile_name != known.profile_name:
             differing.append(f"profile {known.profile_name}")
+        if opening.tightening != profiles.own_tightening(known.profile_text):
+            differing.append("another tightening")
         if policy != known.approval_policy:
             differing.append(f"approval policy {known.approval_policy}")
         if differing:
