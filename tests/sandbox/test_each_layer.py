@@ -82,8 +82,8 @@ except PermissionError:
     say(True)
 """),
     "mount": Row(_own_namespace("mnt")),
-    "root": Row(_opened("given['canary']"), frozenset({"mount"})),
-    "proc": Row("say(not open('/proc/interrupts', 'rb').read(1))", frozenset({"mount", "root"})),
+    "root": Row(_opened("given['canary']"), frozenset({"mount", "pid"})),
+    "proc": Row("say(not open('/proc/interrupts', 'rb').read(1))", frozenset({"mount", "pid", "root"})),
     "pid": Row("""
 import os
 try:
