@@ -48,10 +48,13 @@ def _replace() -> None:
     # Here, because the command line imports all of it late and so may we.
     from stockade_daemon.gate.gate import Gate
     from stockade_daemon.ledger.ledger import Ledger
-    from stockade_daemon.pipeline import command, dispatch, run
+    from stockade_daemon.pipeline import command, dispatch, function, run
     from stockade_daemon.pipeline.engine import Engine
     from stockade_daemon.rpc.calls import CallsService
+    from stockade_daemon.sandbox.mounter import Mounter
     from stockade_daemon.sandbox.room import Room
+    from stockade_daemon.sandbox.scratch import ScratchRoom
+    from stockade_daemon.sandbox.template import Template
     from stockade_daemon.sandbox.worker import Worker
 
     _waited_for(CallsService, "Start", "rpc")
@@ -68,8 +71,18 @@ def _replace() -> None:
     _called(run, "finalize", "finalize")
     _waited_for(Room, "take", "take a worker")
     _waited_for(Room, "prepare", "prepare the next worker")
+    _called(ScratchRoom, "make", "its scratch directory")
+    _waited_for(Mounter, "make", "its mount")
+    _waited_for(Template, "spawn", "its clone")
+    _waited_for(Worker, "join", "its control group")
+    _waited_for(Worker, "ready", "its sealing")
+    _waited_for(Worker, "close", "the last worker is closed")
     _waited_for(dispatch, "run_function", "body")
     _waited_for(dispatch, "run_command", "body")
+    _waited_for(function._Conversation, "_begin", "the job is sent")
+    _waited_for(function._Conversation, "_next", "the worker's turns")
+    _waited_for(function._Conversation, "_answer", "answers to it")
+    _waited_for(function._Conversation, "run", "conversation")
     _waited_for(Gate, "read", "gate: read")
     _waited_for(Worker, "exited", "command runs")
     _waited_for(Worker, "gone", "its processes end")

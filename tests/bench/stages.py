@@ -22,8 +22,12 @@ STAGES: Final = (
     ("policy: guards", ""),
     ("take a worker", "a prepared one, as a rule"),
     ("ledger: call/dispatched", "recorded before the worker hears"),
-    ("body", "the worker does it: all of the next four"),
-    ("gate: read", "the gate reads the file for it"),
+    ("body", "the worker does it: all of the next eight"),
+    ("conversation", "of a function, from its job to its value: the next four"),
+    ("the job is sent", ""),
+    ("the worker's turns", "three: it opens the file, says what it showed, gives its value"),
+    ("answers to it", "to the first two, with the file"),
+    ("gate: read", "of which the gate reads the file"),
     ("command runs", "from the job to the end of its first process"),
     ("its processes end", "until nothing of it is left"),
     ("effects", "what its overlay holds"),
@@ -32,8 +36,15 @@ STAGES: Final = (
     ("ledger: tool/result", "the result is recorded"),
     ("ledger: look-up", "known before? and the settled record, read for the answer"),
     ("ledger: notes", "what was observed; nobody waits for it"),
-    ("prepare the next worker", "after the answer, on nobody's way while calls are apart"),
+    ("the last worker is closed", "after the answer: its processes, mounts and control group go"),
+    ("prepare the next worker", "after that, on nobody's way while calls are apart: the next five"),
+    ("its scratch directory", "for a command's changes"),
+    ("its mount", "the workspace, by the mounter"),
+    ("its clone", "by the template, into new namespaces"),
+    ("its control group", "made, limited and joined"),
+    ("its sealing", "all that it still does itself after it has joined"),
 )
+_AFTERWARDS: Final = (*(stage for stage, _ in STAGES[-7:]),)
 _SHARED: Final = ("ledger: tool/call", "ledger: call/dispatched", "ledger: tool/result", "ledger: look-up",
     "ledger: notes", "policy: pre-execute", "policy: guards", "policy: post-execute")  # fmt: skip
 _PAUSE_S: Final = 0.03
@@ -96,12 +107,12 @@ def _tables(calls: dict[str, list[tuple[int, int]]], noted: list[tuple[str, int,
 def _by_call(calls: list[tuple[int, int]], noted: list[tuple[str, int, int]]) -> list[dict[str, float]]:
     """For each call the milliseconds of each stage that began during it, or until the next one did."""
     starts = [begun for begun, _ in calls]
-    last = calls[-1][1] + 10**9
+    last = calls[-1][0]  # what follows the last call is not told from what comes after
     found: list[dict[str, float]] = [defaultdict(float) for _ in calls]
     for stage, begun, ended in noted:
         if starts[0] <= begun <= last:
             number = bisect_left(starts, begun) - 1
-            if number < 0 or (stage != "prepare the next worker" and begun > calls[number][1]):
+            if number < 0 or (stage not in _AFTERWARDS and begun > calls[number][1]):
                 continue
             found[number][stage] += (ended - begun) / 1e6
     return found
