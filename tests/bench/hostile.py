@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -32,7 +33,7 @@ async def measured(place: Path, tell: Callable[[str], None], *, quick: bool) -> 
             ):
                 rows = []
                 for bomb in BOMBS:
-                    rows += await _beside(bomb, hostile, second, 1 if quick else 3, lambda at: tell(f"{name}: {at}"))  # noqa: B023
+                    rows += await _beside(bomb, hostile, second, 1 if quick else 3, tell)
             tables.append(Table(f"A second session's calls during a bomb, profile {name}", tuple(rows)))
     return tables
 
@@ -51,7 +52,7 @@ async def _beside(bomb: Bomb, hostile: Session, second: Session, times: int, tel
         begun = time.perf_counter()
         running_bomb = asyncio.create_task(hostile.call("shell", argv=["python3", "-c", bomb.program]))
         ended: list[float] = []
-        running_bomb.add_done_callback(lambda _, begun=begun, ended=ended: ended.append(time.perf_counter() - begun))
+        running_bomb.add_done_callback(partial(_note_end, ended, begun))
         while not running_bomb.done():
             for kind, call in kinds.items():
                 during[kind] += await timed(call, second, 1)
@@ -75,6 +76,10 @@ async def _beside(bomb: Bomb, hostile: Session, second: Session, times: int, tel
         }
         for kind in kinds
     ]
+
+
+def _note_end(ended: list[float], begun: float, _: object) -> None:
+    ended.append(time.perf_counter() - begun)
 
 
 def _end(result: CallResult) -> str:
