@@ -38,23 +38,22 @@ _OTHERS: Final[Mapping[str, Part]] = {
     "usage": usage.measured,
     "stages": stages.measured,
 }
-PARTS: Final = ("calls", *_OTHERS)
 
 
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="make bench ARGS=…", description="Measure what calls cost here and now.")
-    parser.add_argument("part", nargs="*", metavar="PART", help=f"{', '.join(PARTS)}; default: all")
+    parser.add_argument("part", nargs="*", metavar="PART", help=f"{', '.join(report.PARTS)}; default: all")
     parser.add_argument("--quick", action="store_true", help="a short run, which is not kept but where --out says")
     parser.add_argument("--out", type=Path, help=f"where to keep the figures; default: {report.DOCS}")
     options = parser.parse_args(arguments)
-    unknown = [part for part in options.part if part not in PARTS]
+    unknown = [part for part in options.part if part not in report.PARTS]
     if unknown:
-        parser.error(f"no such part: {', '.join(unknown)}; choose from {', '.join(PARTS)}")
+        parser.error(f"no such part: {', '.join(unknown)}; choose from {', '.join(report.PARTS)}")
     out = options.out or (None if options.quick else report.DOCS)
     place = Path(tempfile.mkdtemp(prefix="bench-"))
     try:
         place.chmod(0o755)
-        asyncio.run(_measure(place, options.part or list(PARTS), out, quick=options.quick))
+        asyncio.run(_measure(place, options.part or list(report.PARTS), out, quick=options.quick))
     except KeyboardInterrupt:
         _tell("stopped; nothing of the part under way was kept")
         return 130

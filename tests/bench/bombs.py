@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from typing import Final
 
-SECONDS: Final = 3
+SECONDS: Final = 2
 # What is shipped, but for a shorter life: the bombs shall end, and be many.
-LIMITS: Final = "[limits]\nwall_s = 20\ncpu_s = 2\nmemory_mb = 1024\n"
+LIMITS: Final = "[limits]\nwall_s = 20\ncpu_s = 4\nmemory_mb = 2048\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +35,13 @@ BOMBS: Final = (
         "/tmp filling",
         _UNTIL + "block = b'x' * (1 << 20)\n"
         "while time.monotonic() < end:\n"
-        "    with open('/tmp/full', 'wb', 0) as file:\n"
-        "        try:\n"
-        "            for _ in range(1024):\n"
-        "                file.write(block)\n"
-        "        except OSError as error:\n"
-        "            why = error.strerror\n"
+        "    try:\n"
+        "        for number in range(64):\n"
+        "            with open(f'/tmp/{number}', 'wb', 0) as file:\n"
+        "                for _ in range(16):\n"
+        "                    file.write(block)\n"
+        "    except OSError as error:\n"
+        "        why = error.strerror\n"
         "print(why)\n",
     ),
     Bomb(
@@ -80,6 +81,6 @@ BOMBS: Final = (
     ),
     Bomb(
         "CPU burn",
-        "import os\nfor _ in range(3):\n    if os.fork() == 0:\n        break\nwhile True:\n    pass\n",
+        "import os\nos.fork()\nwhile True:\n    pass\n",
     ),
 )

@@ -31,6 +31,8 @@ async def measured(place: Path, tell: Callable[[str], None], *, quick: bool) -> 
                 connect(daemon.address) as other,
                 other.session(workspace=daemon.workspace, profile=name) as second,
             ):
+                for call in (read, shell):
+                    await timed(call, second, 10)  # its template starts
                 rows = []
                 for bomb in BOMBS:
                     rows += await _beside(bomb, hostile, second, 1 if quick else 3, tell)
