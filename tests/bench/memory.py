@@ -64,10 +64,15 @@ async def _workers(daemon: Running, session: Session, tell: Callable[[str], None
     # Workers and templates have the same command line; a prepared worker is a pair: init, and the body that waits.
     try:
         pairs, template = await _prepared(daemon)
-    except (OSError, TimeoutError) as error:
+    except (PermissionError, TimeoutError) as error:
         return [
             *rows,
-            {"what": "warm worker: PSS", "MiB": None, "aim": "≤ 4 MiB", "note": f"not measured here: {error}"},
+            {
+                "what": "warm worker: PSS",
+                "MiB": None,
+                "aim": "≤ 4 MiB",
+                "note": f"not measured here: {error.strerror if isinstance(error, OSError) and error.strerror else 'no worker stood ready'}",
+            },
         ]
     note = f"median of {len(pairs)} workers, init and waiting body together"
     rows.append(_row("warm worker: PSS", statistics.median(pairs), "≤ 4 MiB", note))
@@ -76,18 +81,23 @@ async def _workers(daemon: Running, session: Session, tell: Callable[[str], None
 
 
 async def _prepared(daemon: Running) -> tuple[list[int], int]:
-    """PSS of each prepared worker and of the template. Raises TimeoutError where none appears."""
-    async with asyncio.timeout(5):
+    """PSS of the prepared workers, at least one of each kind, and of the template.
+
+    Raises TimeoutError where they do not appear, PermissionError where this user may not look at them.
+    """
+    async with asyncio.timeout(10):
         while True:
             found = descendants(daemon.pid)
             tree = {pid: set(descendants(pid)) for pid in found}
             zygotes = [pid for pid, command in found.items() if "zygote" in command and len(tree[pid]) >= 2]
-            if zygotes:
-                # Below the mounter the template, below it each worker's init, below that its body.
-                top = max(zygotes, key=lambda pid: len(tree[pid]))
-                inits = [pid for pid in tree[top] if len(tree[pid]) == 1]
-                if inits:
+            # Below the mounter the template, below it each worker's init, below that its body.
+            top = max(zygotes, key=lambda pid: len(tree[pid]), default=None)
+            inits = [pid for pid in tree[top] if len(tree.get(pid, ())) == 1] if top is not None else []
+            if top is not None and len(inits) >= 2:
+                try:
                     return [sum(map(proportional, (pid, *tree[pid]))) for pid in inits], proportional(top)
+                except (FileNotFoundError, ProcessLookupError):
+                    pass  # the last call's worker, which has just ended
             await asyncio.sleep(0)
 
 
