@@ -65,15 +65,8 @@ async def _workers(daemon: Running, session: Session, tell: Callable[[str], None
     try:
         pairs, template = await _prepared(daemon)
     except (PermissionError, TimeoutError) as error:
-        return [
-            *rows,
-            {
-                "what": "warm worker: PSS",
-                "MiB": None,
-                "aim": "≤ 4 MiB",
-                "note": f"not measured here: {error.strerror if isinstance(error, OSError) and error.strerror else 'no worker stood ready'}",
-            },
-        ]
+        why = "this user may not look" if isinstance(error, PermissionError) else "no worker stood ready"
+        return [*rows, {"what": "warm worker: PSS", "MiB": None, "aim": "≤ 4 MiB", "note": f"not measured here: {why}"}]
     note = f"median of {len(pairs)} workers, init and waiting body together"
     rows.append(_row("warm worker: PSS", statistics.median(pairs), "≤ 4 MiB", note))
     rows.append(_row("the session's template: PSS", template, ""))
