@@ -10,6 +10,7 @@ import argparse
 import asyncio
 import os
 import shutil
+import signal
 import sys
 import tempfile
 from collections.abc import Awaitable, Callable, Mapping
@@ -50,6 +51,9 @@ def main(arguments: list[str]) -> int:
     if unknown:
         parser.error(f"no such part: {', '.join(unknown)}; choose from {', '.join(report.PARTS)}")
     out = options.out or (None if options.quick else report.DOCS)
+    # A shell that put us into the background has SIGINT ignored; SIGTERM means the same here.
+    signal.signal(signal.SIGTERM, lambda number, frame: signal.raise_signal(signal.SIGINT))
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     place = Path(tempfile.mkdtemp(prefix="bench-"))
     try:
         place.chmod(0o755)

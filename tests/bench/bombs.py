@@ -46,7 +46,7 @@ BOMBS: Final = (
     ),
     Bomb(
         "inode filling",
-        _UNTIL + "why = 'cap reached'\n"
+        _UNTIL + "why = 'time was up first'\n"
         "while time.monotonic() < end:\n"
         "    made = 0\n"
         "    try:\n"

@@ -5,7 +5,7 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,26 +54,38 @@ async def running(
     configuration = place / "stockade.toml"
     configuration.write_text(f'[daemon]\nworkspaces = ["{place}"]\n[profiles]\npaths = ["{own}"]\n')
     socket, log = place / "run" / "d.sock", place / "log"
-    with log.open("wb") as errors:
+    with _lifeline() as lifeline, log.open("wb") as errors:
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-P", "-m", module, "serve"),
+            *(sys.executable, "-P", "-m", module, "serve", "--lifeline", str(lifeline)),
             *("--socket", str(socket), "--state", str(state), "--config", str(configuration)),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=errors,
             env={**os.environ, "PYTHONPATH": str(ROOT), **(environment or {})},
+            pass_fds=(lifeline,),
             # Ctrl-C at the terminal ends the bench, which then ends the daemon.
             start_new_session=True,
         )
+        try:
+            assert process.stdout is not None
+            if await process.stdout.readline() != f"ready unix:{socket}\n".encode():
+                raise RuntimeError(f"the daemon did not start: {log.read_text()}")
+            yield Running(f"unix:{socket}", process.pid, place, workspace)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                process.send_signal(signal.SIGTERM)
+            await asyncio.shield(process.wait())
+
+
+@contextlib.contextmanager
+def _lifeline() -> Iterator[int]:
+    """The end of a pipe that a daemon reads: however the bench ends, the daemon notices."""
+    reading, writing = os.pipe2(os.O_CLOEXEC)
     try:
-        assert process.stdout is not None
-        if await process.stdout.readline() != f"ready unix:{socket}\n".encode():
-            raise RuntimeError(f"the daemon did not start: {log.read_text()}")
-        yield Running(f"unix:{socket}", process.pid, place, workspace)
+        yield reading
     finally:
-        with contextlib.suppress(ProcessLookupError):
-            process.send_signal(signal.SIGTERM)
-        await asyncio.shield(process.wait())
+        os.close(writing)
+        os.close(reading)
 
 
 def descendants(pid: int) -> dict[int, str]:

@@ -34,7 +34,7 @@ STAGES: Final = (
     ("policy: post-execute", ""),
     ("finalize", "output cap, lossless JSON"),
     ("ledger: tool/result", "the result is recorded"),
-    ("ledger: look-up", "known before? and the settled record, read for the answer"),
+    ("ledger: look-up", "none, unless a start is repeated or its answer waited for again"),
     ("ledger: notes", "what was observed; nobody waits for it"),
     ("the last worker is closed", "after the answer: its processes, mounts and control group go"),
     ("prepare the next worker", "after that, on nobody's way while calls are apart: the next five"),
