@@ -9,9 +9,9 @@ from pathlib import Path
 
 from stockade_daemon.sandbox.cgroup_layout import layout
 
-# Bytes of memory for each call. Less than any call costs that is never let go of: its id, arguments, output buffers and
-# task alone are several KiB. More than the noise: the allocator's own, over some thousand calls.
-MOST_PER_CALL = 1024
+# Bytes of memory for each call, as the slope of a straight line through all looks. What holds on to one call (its id,
+# arguments, buffers and task) costs several KiB for each; the noise over some thousand calls is below 200.
+MOST_PER_CALL = 512
 # grpc starts threads when it is busy and ends them later.
 _THREADS_TO_AND_FRO = 8
 

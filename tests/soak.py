@@ -1,25 +1,28 @@
 """Thousands of calls in a row at one daemon, which must hold no more at the end than at the beginning.
 
-    python -m tests.soak [--calls 5000] [--jobs 4] [--workspace DIR] [--seed N]
+    python -m tests.soak [--calls 5000] [--warm-up 1000] [--jobs 4] [--workspace DIR] [--seed N]
 
 Clients read, edit, run commands that succeed, fail and are killed by their timeout, take calls back, drop their
-connections, and open and close sessions, with a `stockaded serve` of its own. Twenty times all of them pause and the
-daemon is looked at (tests/figures.py). Looks of the first fifth are the warm-up: buffers fill, pools reach their size.
+connections, and open and close sessions, with a `stockaded serve` of its own. After a warm-up, in which buffers fill
+and pools reach their size, the calls begin to count; twenty times all clients pause and the daemon is looked at
+(tests/figures.py).
 
 Exit status: 0 nothing grows; 1 something does, or a call ended otherwise than it should; 130 interrupted.
 """
 
 import argparse
 import asyncio
+import gc
 import os
 import random
 import signal
 import sqlite3
+import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Final
 
@@ -31,9 +34,9 @@ from tests import figures
 from tests.end_to_end.stockaded import Stockaded
 
 LOOKS: Final = 20
-WARM: Final = LOOKS // 5
 SESSION_CALLS: Final = 25  # of one session, before another one is opened
 SETTLE_S: Final = 10.0  # for what ends by itself after a call: its worker, the next one's preparation
+UNCHANGED: Final = 10  # looks, a tenth of a second apart
 # How often each kind of call, by weight. Kinds that kill take a process tree with them.
 KINDS: Final = {
     "read": 40,
@@ -134,22 +137,41 @@ def expect(result: CallResult, *codes: str, status: int | None = None) -> None:
     code = result.error.code if result.error else ""
     found = result.value.get("exit_code") if isinstance(result.value, dict) else None
     if code not in codes or (status is not None and found != status):
-        raise Unexpected(f"{result.tool} {result.id} ended with {code or 'success'}, status {found}: {result.error}")
+        raise Unexpected(
+            f"{result.tool} {result.call_id} ended with {code or 'success'}, status {found}: {result.error}"
+        )
 
 
 async def settled(daemon: Stockaded, jobs: list[Job], calls: int, base: figures.Figures | None) -> figures.Figures:
-    """The daemon at rest: as much as at the first look after the warm-up, or as much as it keeps for SETTLE_S."""
+    """The daemon at rest: with as much as at the first look. Where there was none, or what it holds is another number
+    for SETTLE_S, then as it is."""
     await jobs[0].rest()
+    gc.collect()  # a connection that this client has closed is open as long as an object of it is not collected
     assert daemon.process is not None
     deadline = time.monotonic() + SETTLE_S
+    unchanged = 0
     before: figures.Figures | None = None
     while True:
         found = figures.look(daemon.process.pid, daemon.state, calls)
-        same = before is not None and not figures.differ(found, before)
-        if (same if base is None else not figures.above(found, base)) or time.monotonic() > deadline:
+        unchanged = unchanged + 1 if before is not None and not figures.differ(found, before) else 0
+        rests = unchanged >= UNCHANGED if base is None else not figures.differ(found, base)
+        if rests or time.monotonic() > deadline:
             return found
         before = found
-        await asyncio.sleep(0.1)
+        await asyncio.to_thread(_pause, daemon.process)
+
+
+def _pause(daemon: subprocess.Popen[bytes]) -> None:
+    """A tenth of a second, in which the daemon should go on."""
+    with suppress(subprocess.TimeoutExpired):
+        raise Unexpected(f"the daemon ended with status {daemon.wait(0.1)}")
+
+
+async def share(calls: int, jobs: list[Job], done: Counter[str]) -> None:
+    async with asyncio.TaskGroup() as working:
+        for index, job in enumerate(jobs):
+            part = calls * (index + 1) // len(jobs) - calls * index // len(jobs)
+            working.create_task(job.work(part, done))
 
 
 async def soak(options: argparse.Namespace, daemon: Stockaded, workspace: Path) -> list[str]:
@@ -159,25 +181,19 @@ async def soak(options: argparse.Namespace, daemon: Stockaded, workspace: Path) 
     looks: list[figures.Figures] = []
     began = time.monotonic()
     try:
-        for number in range(1, LOOKS + 1):
-            due = options.calls * number // LOOKS - done.total()
-            async with asyncio.TaskGroup() as working:
-                for index, job in enumerate(jobs):
-                    share = due * (index + 1) // len(jobs) - due * index // len(jobs)
-                    working.create_task(job.work(share, done))
-            base = looks[WARM] if len(looks) > WARM else None
-            looks.append(await settled(daemon, jobs, done.total(), base))
+        for number in range(LOOKS + 1):
+            await share(options.warm_up + options.calls * number // LOOKS - done.total(), jobs, done)
+            looks.append(await settled(daemon, jobs, done.total(), looks[0] if looks else None))
             rate = done.total() / (time.monotonic() - began)
             print(f"{rate:6.1f}/s  {figures.line(looks[-1])}", flush=True)
     finally:
         for job in jobs:
             await job.close()
     print(", ".join(f"{count} {kind}" for kind, count in sorted(done.items())))
-    warm = looks[WARM:]
     for name in (*figures.BOUNDED, "rss", "state"):
-        rate = figures.slope([(each.calls, getattr(each, name)) for each in warm])
+        rate = figures.slope([(each.calls, getattr(each, name)) for each in looks])
         print(f"{name}: {rate:+.0f} bytes a call")
-    return figures.grown(warm)
+    return figures.grown(looks)
 
 
 def rows(ledger: Path) -> dict[str, int]:
@@ -191,13 +207,16 @@ def rows(ledger: Path) -> dict[str, int]:
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="soak", description="Many calls in a row; fails where a daemon grows.")
     parser.add_argument("--calls", type=int, default=5000)
+    parser.add_argument("--warm-up", type=int, default=1000, metavar="CALLS", help="calls before those that count")
     parser.add_argument("--jobs", type=int, default=4, help="clients at the same time")
     parser.add_argument("--workspace", type=Path, help="make the workspace below this directory, not in TMPDIR")
     parser.add_argument("--seed", type=int, default=random.randrange(10**6))
     options = parser.parse_args(arguments)
-    if options.jobs < 1 or options.calls < LOOKS * options.jobs:
+    if options.jobs < 1 or options.warm_up < 0 or options.calls < LOOKS * options.jobs:
         parser.error(f"--calls must be at least {LOOKS} for each of --jobs")
-    print(f"soak: {options.calls} calls, {options.jobs} jobs, --seed {options.seed}", flush=True)
+    print(
+        f"soak: {options.calls} calls after {options.warm_up}, {options.jobs} jobs, --seed {options.seed}", flush=True
+    )
     directory = Path(tempfile.mkdtemp(prefix="soak-"))
     workspace = Path(tempfile.mkdtemp(prefix="soak-", dir=options.workspace))
     daemon = Stockaded(directory, workspaces=workspace)
