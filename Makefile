@@ -16,7 +16,7 @@ PROTOC = PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m grpc_tools.protoc -I pr
 unexport PYTHONPATH PYTHONHOME
 
 .DELETE_ON_ERROR:
-.PHONY: help install proto proto-check check test probes bench demo wheel force
+.PHONY: help install proto proto-check check test probes soak bench demo wheel force
 
 help:  ## list these verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,6 +47,9 @@ probes: $(STAMP)  ## ask every isolation probe: all profiles, all ways in, as ro
 
 bench: $(STAMP)  ## measure what calls cost here and now, into docs/bench; ARGS: --quick, --out DIR, parts
 	$(BIN)/python -m tests.bench $(ARGS)
+
+soak: $(STAMP)  ## thousands of calls at one daemon, which must not grow; ARGS: --calls, --jobs, --workspace, --seed
+	$(BIN)/python tests/leaks.py -- $(BIN)/python -m tests.soak $(ARGS)
 
 demo: $(STAMP)  ## watch an agent fix a fault in a real program, through Stockade
 	$(BIN)/stockade demo --cache $(VENV)/demo
