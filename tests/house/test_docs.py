@@ -18,7 +18,7 @@ from stockade_daemon.settings import Key
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
-EVENT = re.compile(r"(session|tool|call|policy|approval|fs|context)/[a-z-]+")
+EVENT = re.compile(r"(session|tool|call|policy|approval|fs|context|catalog)/[a-z-]+")
 
 
 def rows(page: str, heading: str) -> list[list[str]]:
