@@ -56,7 +56,7 @@ def _one(item: Json, code: Code) -> Manifest:
     judged = manifests.judge(manifest, lambda _: origin)
     if judged.body is not Body.FUNCTION:
         raise ConfigurationError(f"{origin}: body must be function")
-    usable(judged, origin)
+    usable(judged, lambda _: origin)
     return replace(judged, origin=origin, custom=PythonBody(code, index, files))
 
 
@@ -66,19 +66,24 @@ def one_line(text: str) -> str:
     return shown if len(shown) <= _MOST_REASON else f"{shown[:_MOST_REASON]}…"
 
 
-def usable(manifest: Manifest, place: str) -> None:
-    """Refuses a schema that cannot be compiled, and an argument whose name has a meaning for every tool."""
+def usable(manifest: Manifest, place: Callable[[str], str]) -> None:
+    """Refuses a schema that cannot be compiled, and an argument whose name has a meaning for every tool.
+
+    `place` says where an argument stands; "" is the tool.
+    """
     properties = manifest.input_schema["properties"]
     assert isinstance(properties, Mapping)
     for name in properties:
         if not name.isidentifier() or len(name) > 64:
-            raise ConfigurationError(f"{place}: the argument {name[:80]!r} must be named as a variable is")
+            raise ConfigurationError(f"{place(name)}: the argument {name[:80]!r} must be named as a variable is")
         if name in _RESERVED:
-            raise ConfigurationError(f"{place}: {name} is the call's own time, for every tool; rename the argument")
+            raise ConfigurationError(
+                f"{place(name)}: {name} is the call's own time, for every tool; rename the argument"
+            )
     try:
         Arguments(manifest)
     except ConfigurationError as error:
-        raise ConfigurationError(f"{place}: {error}") from None
+        raise ConfigurationError(f"{place('')}: {error}") from None
 
 
 def fits(manifest: Manifest) -> Callable[[str, Json], str]:

@@ -14,6 +14,7 @@ from stockade_daemon import json_text, settings, toml_text
 from stockade_daemon.errors import ConfigurationError
 from stockade_daemon.registry import custom, manifests
 from stockade_daemon.registry.freezing import freeze
+from stockade_daemon.registry.schemas import violations
 from stockade_daemon.settings import Key, Unfit, number, one_of, several, text, whole
 from stockade_daemon.toml_text import Document, Way
 from stockade_daemon.values import Json, Manifest, Part, ProgramBody
@@ -146,6 +147,10 @@ def read(contents: bytes, *, origin: str, stem: str, built_in: Iterable[str]) ->
     properties: dict[str, Json] = {
         name: {key: value for key, value in schema.items() if key != "optional"} for name, schema in given.items()
     }
+    for name, each in properties.items():
+        if found := violations({"type": "object", "properties": {name: each}, "additionalProperties": False}):
+            reasons = "; ".join(each.replace("input_schema.properties", "arguments") for each in found)
+            document.refuse(("arguments", name), reasons)
     schema: dict[str, Json] = {"type": "object", "properties": properties, "additionalProperties": False}
     if required:
         schema["required"] = required
@@ -165,16 +170,16 @@ def read(contents: bytes, *, origin: str, stem: str, built_in: Iterable[str]) ->
     }
     manifest = manifests.judge(value, lambda key: _place(document, key))
     manifest = replace(manifest, origin=_place(document, ""))
-    custom.usable(manifest, manifest.origin)
+    custom.usable(manifest, lambda name: _place(document, "input_schema", name))
     custom.check_names([manifest], origin, stem, built_in)
     _check_defaults(manifest, given, document)
     return replace(manifest, custom=_program(document, at, given, optional))
 
 
-def _place(document: Document, key: str) -> str:
+def _place(document: Document, key: str, *within: str) -> str:
     """`ORIGIN:LINE` of a manifest's key in the file that it was made from."""
     ways: Mapping[str, Way] = {"input_schema": ("arguments",), "card_title": ("title",)}
-    way = ways.get(key, (key,) if key else ())
+    way = (*ways.get(key, (key,) if key else ()), *(each for each in within if each))
     try:
         document.refuse(way, "")
     except ConfigurationError as error:
