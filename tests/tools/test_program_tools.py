@@ -128,7 +128,12 @@ async def test_a_program_tool_changes_and_breaks_like_any_other(place: Path) -> 
         ('description = "What to find."', 'descripton = "x"', 18, "no description"),
         ("default = false", "default = 0", 20, "the default of 'ignore_case' does not fit"),
         ("optional = true", "optional = 1", 21, "neither true nor false"),
-        ("most = {", 'timeout_s = {type = "number", description = "x", default = 1}\nmost = {', 21, "is the call's own time"),
+        (
+            "most = {",
+            'timeout_s = {type = "number", description = "x", default = 1}\nmost = {',
+            21,
+            "is the call's own time",
+        ),
     ],
 )
 def test_a_mistake_is_named_with_its_line(before: str, after: str, line: int, words: str) -> None:
