@@ -71,7 +71,8 @@ async def serve(start: Start) -> None:
             sessions = Sessions(ledger, pool, rules)
             toolbox = Toolbox(
                 services.tools,
-                services.describing,
+                # Not the one of Catalog.CheckTool: whoever has files checked must not keep the admin's waiting.
+                _describing(pool),
                 directories=config.tool_directories,
                 packages=config.tool_packages,
                 announce=sessions.announce,
@@ -105,13 +106,17 @@ def services_of(ledger: Ledger, pool: Pool, outputs: Path) -> Services:
         pool=pool,
         approvals=Approvals(record=ledger.append, note=ledger.note),
         tools=Generations(Registry.load()),
-        describing=Describing(pool, profiles.load("strict", directories=[profiles.shipped()])),
+        describing=_describing(pool),
         outputs=outputs,
         pre_execute=pre_execute,
         guards=Guards(),
         execute=execute,
         post_execute=post_execute,
     )
+
+
+def _describing(pool: Pool) -> Describing:
+    return Describing(pool, profiles.load("strict", directories=[profiles.shipped()]))
 
 
 def _warn(rules: Rules) -> None:

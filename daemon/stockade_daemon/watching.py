@@ -25,16 +25,16 @@ async def changes(directories: Sequence[Path]) -> AsyncGenerator[None, None]:
     told = False
     while directories:
         places = await asyncio.to_thread(_places, directories)
-        watch = awatch(
-            *{path for path, *_ in places},
-            recursive=False,
-            watch_filter=lambda _, path: _concerns(directories, path),
-            debounce=4 * _STEP_MS,
-            step=_STEP_MS,
-            rust_timeout=LOOK_MS,
-            yield_on_timeout=True,
-        )
         try:
+            watch = awatch(
+                *{path for path, *_ in places},
+                recursive=False,
+                watch_filter=lambda _, path: _concerns(directories, path),
+                debounce=4 * _STEP_MS,
+                step=_STEP_MS,
+                rust_timeout=LOOK_MS,
+                yield_on_timeout=True,
+            )
             async with contextlib.aclosing(watch) as news:
                 async for _ in news:
                     yield

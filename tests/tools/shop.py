@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,13 +60,15 @@ async def yes(ask: object) -> bool:
 
 
 @asynccontextmanager
-async def open_shop(place: Path, tools: Mapping[str, str], *, profile: str = "dev") -> AsyncIterator[Shop]:
-    """A daemon that has begun with `tools` (name → text) in its directory."""
+async def open_shop(
+    place: Path, tools: Mapping[str, str], *, profile: str = "dev", packages: Sequence[str] = ()
+) -> AsyncIterator[Shop]:
+    """A daemon that has begun with `tools` (name → text) in its directory, and these entry points."""
     directory, workspace = place / "tools", place / "workspace"
     for each in (directory, workspace):
         await asyncio.to_thread(each.mkdir, mode=0o755)
     config = place / "stockade.toml"
-    await asyncio.to_thread(config.write_text, f'[tools]\npaths = ["{directory}"]\n')
+    await asyncio.to_thread(config.write_text, f'[tools]\npaths = ["{directory}"]\npackages = {list(packages)}\n')
     for name, text in tools.items():
         await asyncio.to_thread((directory / name).write_text, text)
     await asyncio.to_thread((workspace / "a.txt").write_text, "one two\ntwo\n")

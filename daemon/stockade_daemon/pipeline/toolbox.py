@@ -62,6 +62,7 @@ class Toolbox:
         self._announce = announce
         self._known: dict[str, _Known] = {}  # by origin
         self._told: set[tuple[str, str]] = set()  # refusals that have been announced
+        self._unlisted = ""  # the last look's error
         self._taking: dict[str, asyncio.Task[None]] = {}
 
     @asynccontextmanager
@@ -89,21 +90,25 @@ class Toolbox:
     async def _follow(self, tasks: asyncio.TaskGroup) -> None:
         """Looks again whenever something may have changed, until it is cancelled."""
         async for _ in watching.changes(self._directories):
-            try:
-                await self._look(tasks)
-            except OSError:
-                # A look that failed leaves the tools as they are; the next change, or second, brings another.
-                _log.exception("looking at the tool files failed")
+            await self._look(tasks)
 
     async def _look(self, tasks: asyncio.TaskGroup, *, settle: bool = True) -> None:
         """Begins to take what is new or has changed, each file by itself, and drops what is gone. Files that are being
         written are waited for, where `settle`."""
-        found = await asyncio.to_thread(self._candidates)
-        for _ in range(_LOOKS if settle and self._changed(found) else 0):
-            await asyncio.sleep(_SETTLE_S)
-            before, found = found, await asyncio.to_thread(self._candidates)
-            if found == before:
-                break
+        try:
+            found = await asyncio.to_thread(self._candidates)
+            for _ in range(_LOOKS if settle and self._changed(found) else 0):
+                await asyncio.sleep(_SETTLE_S)
+                before, found = found, await asyncio.to_thread(self._candidates)
+                if found == before:
+                    break
+        except OSError as error:
+            # What cannot be listed says nothing of its files: the tools stay, and the next look may see more.
+            if str(error) != self._unlisted:
+                _log.warning("tool files cannot be listed: %s; the tools stay as they are", error)
+            self._unlisted = str(error)
+            return
+        self._unlisted = ""
         for origin in self._changed(found):
             if origin not in self._taking:  # or else the next look finds that it has changed
                 self._taking[origin] = tasks.create_task(self._take(*found[origin]))

@@ -46,11 +46,13 @@ def is_name(name: str) -> bool:
 def candidates(directory: Path) -> list[Candidate]:
     """The files of `directory` that may hold tools, by name. One that does not exist, or not yet, has none.
 
+    Raises OSError where it is there and cannot be listed, which says nothing about its files.
+
     Left alone: names that begin with a dot or an underscore, and those with another ending than .py and .toml.
     """
     try:
         names = sorted(os.listdir(directory))
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError):
         return []
     found = []
     for name in names:
