@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from stockade_daemon.errors import ConfigurationError
-from stockade_daemon.pipeline.output import Output, pump
+from stockade_daemon.pipeline.output import Output, Pump
 from stockade_daemon.registry import custom, programs
 from stockade_daemon.registry import sources as sources_of
 from stockade_daemon.sandbox.channel import ChannelClosed
@@ -66,7 +66,7 @@ class Describing:
             async with self._pool.worker(_ROOM, Access.NONE) as worker, asyncio.TaskGroup() as pumps:
                 for descriptor in (worker.stdout, worker.stderr):
                     # Drained, or a file that prints a lot while it is imported would wait forever; kept is nothing.
-                    pumps.create_task(pump(descriptor, Output(Path(os.devnull), cap=0)))
+                    pumps.create_task(Pump(descriptor, Output(Path(os.devnull), cap=0)).run())
                 try:
                     answer = await self._ask(worker, code)
                 except ConfigurationError as error:
