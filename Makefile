@@ -16,7 +16,7 @@ PROTOC = PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m grpc_tools.protoc -I pr
 unexport PYTHONPATH PYTHONHOME
 
 .DELETE_ON_ERROR:
-.PHONY: help install proto proto-check check test probes demo wheel force
+.PHONY: help install proto proto-check catalog check test probes soak bench demo wheel force
 
 help:  ## list these verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,10 +33,14 @@ proto-check: $(STAMP)  ## fail if the committed stubs are not those of the .prot
 	diff -ru -x '__init__.py' -x '__pycache__' -x '*.proto' -x 'py.typed' proto/stockade/v1 "$$fresh/stockade/v1" || \
 	{ echo "The stubs differ from their .proto files: run 'make proto' and commit both together." >&2; exit 1; }
 
-check: $(STAMP)  ## lint, format, types, and the rule of who may import whom
+catalog: $(STAMP)  ## make docs/catalog from the code
+	$(BIN)/python -m stockade_daemon.pages docs/catalog
+
+check: $(STAMP)  ## lint, format, types, the pages of docs/catalog, and the rule of who may import whom
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/python -m stockade_daemon.pages --check docs/catalog
 	$(BIN)/pytest -q tests/house
 
 test: $(STAMP)  ## run all tests; ARGS goes to pytest
@@ -44,6 +48,12 @@ test: $(STAMP)  ## run all tests; ARGS goes to pytest
 
 probes: $(STAMP)  ## ask every isolation probe: all profiles, all ways in, as root also as an ordinary user
 	$(BIN)/python -m tests.conformance.run_probes --quiet $(if $(filter 0,$(shell id -u)),--also-uid) $(ARGS)
+
+bench: $(STAMP)  ## measure what calls cost here and now, into docs/bench; ARGS: --quick, --out DIR, parts
+	$(BIN)/python -m tests.bench $(ARGS)
+
+soak: $(STAMP)  ## thousands of calls at one daemon, which must not grow; ARGS: --calls, --jobs, --workspace, --seed
+	$(BIN)/python tests/leaks.py -- $(BIN)/python -m tests.soak $(ARGS)
 
 demo: $(STAMP)  ## watch an agent fix a fault in a real program, through Stockade
 	$(BIN)/stockade demo --cache $(VENV)/demo

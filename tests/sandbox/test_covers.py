@@ -9,7 +9,7 @@ import pytest_asyncio
 
 from stockade_daemon.gate.gate import Gate
 from stockade_daemon.gate.workspace import Workspace
-from stockade_daemon.pipeline.output import Output, pump
+from stockade_daemon.pipeline.output import Output, Pump
 from stockade_daemon.sandbox.effects import difference
 from stockade_daemon.sandbox.pool import Pool
 from stockade_daemon.sandbox.room import Place
@@ -46,7 +46,7 @@ async def said(worker: Worker, command: str) -> str:
     """What a command prints, its errors included."""
     output = Output(Path("/nowhere"), cap=1 << 16)
     async with asyncio.TaskGroup() as group:
-        group.create_task(pump(worker.stdout, output))
+        group.create_task(Pump(worker.stdout, output).run())
         await run(worker, f"exec 2>&1; {command}")
     text, _ = await output.text(1 << 16)
     return text

@@ -7,6 +7,8 @@ from pathlib import Path
 from stockade_daemon.gate.gate import Gate
 from stockade_daemon.gate.workspace import Workspace
 from stockade_daemon.ledger.ledger import Ledger
+from stockade_daemon.ledger.records import CallRecord
+from stockade_daemon.pipeline.describe import Describing
 from stockade_daemon.pipeline.output import Output
 from stockade_daemon.pipeline.stop import Clock, Stop
 from stockade_daemon.policy.approvals import Approvals
@@ -14,7 +16,7 @@ from stockade_daemon.policy.decisions import PostDecision, PreDecision
 from stockade_daemon.policy.guards import Guards
 from stockade_daemon.policy.subjects import Finished, Judged
 from stockade_daemon.policy.waterfall import Waterfall
-from stockade_daemon.registry.registry import Registry
+from stockade_daemon.registry.generations import Generations
 from stockade_daemon.sandbox.pool import Pool
 from stockade_daemon.values import Call, Manifest, Outcome, Session
 
@@ -39,6 +41,7 @@ class CallUnderWay:
     stop: Stop
     clock: Clock
     settled: asyncio.Event = field(default_factory=asyncio.Event)
+    record: CallRecord | None = None  # what the ledger has of it; set before `settled`, None where it cannot record
     dispatched: bool = False  # the body may have run
     task: asyncio.Task[None] | None = None
 
@@ -62,7 +65,8 @@ class Services:
     ledger: Ledger
     pool: Pool
     approvals: Approvals
-    registry: Registry
+    tools: Generations
+    describing: Describing
     outputs: Path  # a private directory for outputs that are too long for memory
     pre_execute: Waterfall[Judged, PreDecision]
     guards: Guards

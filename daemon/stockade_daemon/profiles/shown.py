@@ -20,6 +20,7 @@ MADE_UP: Final = (
     "/etc/hosts",
     "/etc/nsswitch.conf",
     "/etc/resolv.conf",
+    "/etc/gitconfig",
 )
 # Workers have their own in these places; a mount would hide it. What lies below them can be mounted.
 _OWN: Final = ("/tmp", "/var/tmp", "/var")  # noqa: S108 (refused, not made)

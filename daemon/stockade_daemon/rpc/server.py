@@ -134,7 +134,7 @@ async def serving(socket: Path, services: Services, engine: Engine, rules: Rules
     """
     server = grpc.aio.server(options=_OPTIONS)
     daemon_pb2_grpc.add_DaemonServicer_to_server(DaemonService(services.pool, rules), server)
-    catalog_pb2_grpc.add_CatalogServicer_to_server(CatalogService(services.registry), server)
+    catalog_pb2_grpc.add_CatalogServicer_to_server(CatalogService(services.tools, services.describing, rules), server)
     profiles_pb2_grpc.add_ProfilesServicer_to_server(ProfilesService(rules), server)
     sessions_pb2_grpc.add_SessionsServicer_to_server(SessionsService(engine, services.ledger), server)
     calls_pb2_grpc.add_CallsServicer_to_server(CallsService(engine, services.ledger), server)

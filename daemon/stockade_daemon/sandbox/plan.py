@@ -24,6 +24,9 @@ _FILES = {
     "/etc/hosts": f"127.0.0.1 localhost {HOSTNAME}\n::1 localhost\n",
     "/etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
     "/etc/resolv.conf": "",
+    # git will not look into a repository of another owner, lest its configuration run as the user (git-config(1),
+    # safe.directory). In here everything runs as the worker, and a mount's owner may be anybody.
+    "/etc/gitconfig": "[safe]\n\tdirectory = *\n",
 }
 
 
