@@ -6,8 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from stockade_daemon.sandbox.scratch import remove_tree
+
+# A failure prints what makes it again; nothing is remembered between runs, and the machine's load decides nothing.
+settings.register_profile("stockade", database=None, deadline=None, print_blob=True)
+settings.load_profile("stockade")
 
 
 @pytest.fixture(scope="session")

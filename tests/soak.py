@@ -48,7 +48,7 @@ KINDS: Final = {
     "timeout": 4,
     "cancelled": 4,
 }
-PROFILE: Final = 'extends = "dev"\n[approval]\nwrites = "allow"\n'
+PROFILE: Final = 'extends = "dev"\nwiden = ["approval.writes"]\n[approval]\nwrites = "allow"\n'
 
 
 class Unexpected(Exception):

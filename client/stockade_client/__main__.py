@@ -26,6 +26,7 @@ _COMMANDS: Final = {
     "demo": "Watch an agent fix a fault in a real program.",
     "sessions": "List the daemon's sessions.",
     "ledger": "Show what happened in a session or a call.",
+    "profile": "Look at profiles: list, show, check, explain.",
     "catalog": "List the tools and what they take; export them for a model.",
     "tool": "Check a tool file of your own.",
 }

@@ -10,6 +10,7 @@ from stockade_client import approvals, events, ids, profiles, wire
 from stockade_client.approvals import Approve, Ask
 from stockade_client.calls import LAST_TRY_S
 from stockade_client.errors import Incompatible, InvalidRequest, NoAnswer, NoDaemon, StockadeError
+from stockade_client.inspection import Inspection
 from stockade_client.link import PATIENCE_S, Link, Stream, opened
 from stockade_client.session import Session
 from stockade_client.values import Catalog, CheckedTools, DaemonInfo, Event, SessionInfo, Tool
@@ -69,6 +70,7 @@ class Daemon:
         approve: Approve | None = None,
         *,
         approval_policy: str = "ask",
+        tightening: str = "",
     ) -> AsyncIterator[Session]:
         """A session, open for as long as the block runs.
 
@@ -80,10 +82,11 @@ class Daemon:
             closed.
         approve: a coroutine that is given each ask of the session; see approvals.Approve.
         approval_policy: "ask", or "never": whatever would be asked is rejected without asking.
+        tightening: TOML with keys of a profile that narrow it for this session; what would widen it is refused.
 
         Raises NotFound, InvalidRequest, NotPermitted, AlreadyExists or NotPossible, with the remedy.
         """
-        session = Session(self._link, await self._open(workspace, profile, id, approval_policy))
+        session = Session(self._link, await self._open(workspace, profile, id, approval_policy, tightening))
         try:
             if approve is None:
                 yield session
@@ -100,16 +103,18 @@ class Daemon:
         profile: str | os.PathLike[str] | None,
         id: str | None,
         approval_policy: str,
+        tightening: str,
     ) -> SessionInfo:
         request = sessions_pb2.OpenSessionRequest(
             session_id=ids.new("session") if id is None else wire.said(id, "a session's id")
         )
-        request.approval_policy = approval_policy
+        request.approval_policy, request.tightening = approval_policy, tightening.encode()
         if workspace is None or profile is None:
             if id is None:
                 raise InvalidRequest("a new session needs a workspace and a profile; pass both, or a known id")
             known = await self.get_session(id)
             request.approval_policy = known.approval_policy
+            request.tightening = request.tightening or known.tightening.encode()
             workspace = known.workspace if workspace is None else workspace
             profile = known.profile if profile is None else profile
         request.workspace = wire.said(_absolute(wire.said(os.fspath(workspace), "the workspace")), "the workspace")
@@ -147,6 +152,11 @@ class Daemon:
         request = catalog_pb2.CheckToolRequest(name=wire.said(name, "the file's name"), text=text)
         response = await self._link.ask(self._link.catalog.CheckTool, request, f"check {name}", wait_s=30.0)
         return CheckedTools(tuple(map(wire.tool_of, response.tools)), response.fault)
+
+    @property
+    def profiles(self) -> Inspection:
+        """What the daemon's profiles say, and what is wrong with one."""
+        return Inspection(self._link)
 
     def events(self, session_id: str, after: int = 0, follow: bool = False, call_id: str = "") -> Stream[Event]:
         """The recorded events of any session that this caller may see; see events.read."""

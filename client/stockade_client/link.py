@@ -20,6 +20,7 @@ from stockade.v1.calls_pb2_grpc import CallsStub
 from stockade.v1.catalog_pb2_grpc import CatalogStub
 from stockade.v1.daemon_pb2_grpc import DaemonStub
 from stockade.v1.events_pb2_grpc import EventsStub
+from stockade.v1.profiles_pb2_grpc import ProfilesStub
 from stockade.v1.sessions_pb2_grpc import SessionsStub
 from stockade_client import wire
 from stockade_client.addresses import socket_path
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from stockade.v1.catalog_pb2_grpc import CatalogAsyncStub
     from stockade.v1.daemon_pb2_grpc import DaemonAsyncStub
     from stockade.v1.events_pb2_grpc import EventsAsyncStub
+    from stockade.v1.profiles_pb2_grpc import ProfilesAsyncStub
     from stockade.v1.sessions_pb2_grpc import SessionsAsyncStub
 
 PATIENCE_S: Final = 10.0  # a daemon that is restarted is back within this
@@ -106,6 +108,7 @@ class Link:
         self.metadata = aio.Metadata(("authorization", f"Bearer {token}")) if token else aio.Metadata()
         self.daemon: DaemonAsyncStub = DaemonStub(channel)
         self.catalog: CatalogAsyncStub = CatalogStub(channel)
+        self.profiles: ProfilesAsyncStub = ProfilesStub(channel)
         self.sessions: SessionsAsyncStub = SessionsStub(channel)
         self.calls: CallsAsyncStub = CallsStub(channel)
         self.events: EventsAsyncStub = EventsStub(channel)

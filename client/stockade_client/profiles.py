@@ -17,11 +17,16 @@ def name(request: sessions_pb2.OpenSessionRequest, profile: str) -> None:
     Raises InvalidRequest for a file that cannot be used.
     """
     wire.said(profile, "the profile")
-    if "/" not in profile and not profile.endswith(".toml"):
+    if is_name(profile):
         request.profile_name = profile
         return
     request.profile_text.toml = text(profile)
     request.profile_text.name = profile
+
+
+def is_name(profile: str) -> bool:
+    """Whether a profile is given by its name, and not as a file."""
+    return "/" not in profile and not profile.endswith(".toml")
 
 
 def text(path: str) -> bytes:

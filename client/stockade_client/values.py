@@ -27,11 +27,12 @@ class SessionInfo:
     session_id: str
     workspace: str
     profile: str
-    profile_digest: str  # SHA-256, lower-case hex, over the profile's text and those that it extends
+    profile_digest: str  # SHA-256, lower-case hex, over the profile's text, what narrows it and what it extends
     approval_policy: str  # ask | never
     state: str  # open | closed
     opened_ms: int  # milliseconds since 1970, UTC
     last_seq: int
+    tightening: str = ""  # TOML that narrows the profile for this session; empty: nothing does
 
 
 @dataclass(frozen=True, slots=True)

@@ -157,6 +157,7 @@ def session_of(message: sessions_pb2.Session) -> SessionInfo:
         state=message.state,
         opened_ms=message.opened_ms,
         last_seq=message.last_seq,
+        tightening=message.tightening.decode("utf-8", "replace"),
     )
 
 

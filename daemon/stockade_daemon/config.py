@@ -180,7 +180,7 @@ def _contents(path: Path) -> bytes:
             return file.read(toml_text.MAX_BYTES + 1)
     except OSError as error:
         raise ConfigurationError(
-            f"{path}:1: the configuration cannot be read: {error.strerror}; give an existing file to --config"
+            f"{path}:1:1: the configuration cannot be read: {error.strerror}; give an existing file to --config"
         ) from error
 
 

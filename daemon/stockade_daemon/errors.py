@@ -16,6 +16,7 @@ StockadeError
 Anything else is a bug and is reported as one.
 """
 
+from dataclasses import dataclass
 from typing import ClassVar, Final
 
 # The stable codes, and for each: domain, whether repeating is safe. meanings.py explains them;
@@ -127,5 +128,26 @@ class RequestError(StockadeError):
         self.code = code  # a stable code of CODES where one fits, else empty
 
 
+@dataclass(frozen=True, slots=True)
+class Mistake:
+    """One thing that is wrong in a file, and where."""
+
+    source: str  # a path, or the name that a client gave
+    line: int  # from 1
+    column: int  # in characters, from 1
+    reason: str  # what is wrong; what is right
+
+    def __str__(self) -> str:
+        return f"{self.source}:{self.line}:{self.column}: {self.reason}"
+
+
 class ConfigurationError(StockadeError):
-    """A profile or configuration file that cannot be used. The text reads `file:line: what is wrong; what to do`."""
+    """A profile or configuration file that cannot be used.
+
+    The text reads `file:line:column: what is wrong; what to do`, and is that of the first mistake where several were
+    found: `mistakes` has them all, in the file's order. It is empty for what is not a mistake within a file.
+    """
+
+    def __init__(self, first: "str | Mistake", *more: Mistake) -> None:
+        super().__init__(str(first))
+        self.mistakes = (first, *more) if isinstance(first, Mistake) else ()

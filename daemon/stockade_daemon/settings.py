@@ -1,7 +1,7 @@
 """The keys that a TOML file of ours may hold, each with its check, its default and its meaning.
 
 A file is described by a list of `Key`s. Reading it against that list answers every mistake with
-`file:line: what is wrong; what is right`: a key nobody knows (with the nearest one that is known), a value of
+`file:line:column: what is wrong; what is right`: a key nobody knows (with the nearest one that is known), a value of
 the wrong type, one out of range. Nothing is coerced: `"60"` is not 60, and 1 is not true.
 """
 
@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, cast
 
+from stockade_daemon.errors import ConfigurationError, Mistake
 from stockade_daemon.toml_text import Document, Way
 
 T = TypeVar("T")
@@ -20,11 +21,12 @@ Check = Callable[[object], T]
 
 
 class Unfit(ValueError):
-    """A value does not fit its key. `within` leads from the value to the part at fault."""
+    """A value does not fit its key. `within` leads from the value to the part at fault; `more`: further parts."""
 
-    def __init__(self, reason: str, within: Way = ()) -> None:
+    def __init__(self, reason: str, within: Way = (), more: "Sequence[Unfit]" = ()) -> None:
         super().__init__(reason)
         self.within = within
+        self.more = more
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,16 +57,21 @@ class Settings:
 
 
 def read(document: Document, keys: Sequence[Key[Any]]) -> Settings:
-    """Checks a file against its keys. Raises ConfigurationError for the first mistake in it."""
-    _refuse_unknown(document, keys)
-    present = [(key, found) for key in keys if (found := _find(document, key.way))]
-    present.sort(key=lambda pair: document.line(pair[0].way))
+    """Checks a file against its keys. Raises ConfigurationError with every mistake in it."""
+    mistakes = _unknown_keys(document, keys)
     values: dict[str, Any] = {}
-    for key, (value,) in present:
+    for key in keys:
+        found = _find(document, key.way)
+        if found is None:
+            continue
         try:
-            values[key.name] = key.check(value)
+            values[key.name] = key.check(found[0])
         except Unfit as unfit:
-            document.refuse((*key.way, *unfit.within), f"`{key.name}` {unfit}")
+            mistakes += [
+                document.mistake((*key.way, *each.within), f"`{key.name}` {each}") for each in (unfit, *unfit.more)
+            ]
+    if mistakes:
+        raise ConfigurationError(*sorted(mistakes, key=lambda mistake: (mistake.line, mistake.column)))
     return Settings(document=document, values=values)
 
 
@@ -83,11 +90,11 @@ def _find(document: Document, way: Way) -> tuple[object] | None:
     return (value,)
 
 
-def _refuse_unknown(document: Document, keys: Sequence[Key[Any]]) -> None:
-    """Walks the tables that the keys form; what is neither a table of theirs nor a key is refused."""
+def _unknown_keys(document: Document, keys: Sequence[Key[Any]]) -> list[Mistake]:
+    """Walks the tables that the keys form; what is neither a table of theirs nor a key is a mistake."""
     leaves = {key.way for key in keys}
     tables = {way[:depth] for way in leaves for depth in range(1, len(way))}
-    faults: list[tuple[int, Way, str]] = []
+    mistakes: list[Mistake] = []
 
     def walk(table: Mapping[str, Any], way: Way) -> None:
         siblings = [str(known[-1]) for known in (*leaves, *tables) if known[:-1] == way]
@@ -96,17 +103,15 @@ def _refuse_unknown(document: Document, keys: Sequence[Key[Any]]) -> None:
             if inner in leaves:
                 continue
             if inner not in tables:
-                faults.append((document.line(inner), inner, _unknown(name, way, siblings, keys)))
+                mistakes.append(document.mistake(inner, _unknown(name, way, siblings, keys)))
             elif isinstance(value, dict):
                 walk(value, inner)
             else:
                 where = f"[{'.'.join(map(str, inner))}]"
-                faults.append((document.line(inner), inner, f"`{name}` is a table; write its keys beneath {where}"))
+                mistakes.append(document.mistake(inner, f"`{name}` is a table; write its keys beneath {where}"))
 
     walk(document.table, ())
-    if faults:
-        _, way, reason = min(faults, key=lambda fault: fault[0])
-        document.refuse(way, reason)
+    return mistakes
 
 
 def _unknown(name: str, way: Way, siblings: list[str], keys: Sequence[Key[Any]]) -> str:
@@ -195,14 +200,17 @@ def several(each: Check[Item], *, most: int) -> Check[tuple[Item, ...]]:
         if len(value) > most:
             raise Unfit(f"has {len(value)} elements; at most {most} are allowed")
         items: list[Item] = []
+        faults: list[Unfit] = []
         for index, element in enumerate(value):
             try:
                 item = each(element)
             except Unfit as unfit:
-                raise Unfit(f"element {index + 1} {unfit}", (index, *unfit.within)) from None
+                faults.append(Unfit(f"element {index + 1} {unfit}", (index, *unfit.within)))
+                continue
             if item in items:
-                raise Unfit(f"element {index + 1} is {_shown(item)} a second time; remove it", (index,))
+                faults.append(Unfit(f"element {index + 1} is {_shown(item)} a second time; remove it", (index,)))
             items.append(item)
+        _raise(faults)
         return tuple(items)
 
     return check
@@ -217,14 +225,21 @@ def mapping(name: Check[str], each: Check[Item], *, most: int) -> Check[dict[str
         if len(value) > most:
             raise Unfit(f"has {len(value)} entries; at most {most} are allowed")
         result: dict[str, Item] = {}
+        faults: list[Unfit] = []
         for key, element in value.items():
             try:
                 result[name(key)] = each(element)
             except Unfit as unfit:
-                raise Unfit(f"{key!r} {unfit}", (key, *unfit.within)) from None
+                faults.append(Unfit(f"{key!r} {unfit}", (key, *unfit.within)))
+        _raise(faults)
         return result
 
     return check
+
+
+def _raise(faults: Sequence[Unfit]) -> None:
+    if faults:
+        raise Unfit(str(faults[0]), faults[0].within, faults[1:])
 
 
 def absolute_path(value: object) -> str:

@@ -1,4 +1,4 @@
-"""TOML text with places: the tables that `tomllib` makes, and the line on which each key and element stands.
+"""TOML text with places: the tables that `tomllib` makes, and where each key and element stands.
 
 The standard parser says what a file holds but not where. The text is therefore walked a second time, after
 `tomllib` has accepted it: of text that is known to be valid only strings, brackets and comments have to be
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn, TypeAlias
 
-from stockade_daemon.errors import ConfigurationError
+from stockade_daemon.errors import ConfigurationError, Mistake
 
 # The way to a value from the top of the file: keys of tables, positions in arrays.
 Way: TypeAlias = tuple[str | int, ...]
@@ -31,7 +31,7 @@ _STRING = re.compile(
     re.DOTALL,
 )
 _SCALAR = re.compile(r"[^,\]}#\n]*")
-_PLACE = re.compile(r"\(at line (\d+), column \d+\)$")
+_PLACE = re.compile(r"\(at line (\d+), column (\d+)\)$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,58 +40,68 @@ class Document:
 
     source: str  # what errors call it: a path, or the name that a client gave
     table: Mapping[str, Any]
-    lines: Mapping[Way, int]  # 1-based; the first mention of a table counts for it
+    places: Mapping[Way, tuple[int, int]]  # line and column, from 1; the first mention of a table counts for it
 
-    def line(self, way: Way) -> int:
-        """The line of `way`, or of the nearest thing around it; 1 for the file as a whole."""
-        while way and way not in self.lines:
+    def place(self, way: Way) -> tuple[int, int]:
+        """Line and column of `way`, or of the nearest thing around it; 1, 1 for the file as a whole."""
+        while way and way not in self.places:
             way = way[:-1]
-        return self.lines.get(way, 1)
+        return self.places.get(way, (1, 1))
+
+    def mistake(self, way: Way, reason: str) -> Mistake:
+        return Mistake(self.source, *self.place(way), reason)
 
     def refuse(self, way: Way, reason: str) -> NoReturn:
-        """Raises ConfigurationError `source:line: reason`."""
-        raise ConfigurationError(f"{self.source}:{self.line(way)}: {reason}")
+        """Raises ConfigurationError `source:line:column: reason`."""
+        raise ConfigurationError(self.mistake(way, reason))
 
 
 def parse(text: bytes, *, source: str) -> Document:
-    """The tables of `text` and where everything stands. Raises ConfigurationError, naming the line."""
+    """The tables of `text` and where everything stands. Raises ConfigurationError, naming the place."""
     if len(text) > MAX_BYTES:
-        raise ConfigurationError(
-            f"{source}:1: the file has {len(text)} bytes; at most {MAX_BYTES} are read, so shorten it"
-        )
+        raise _mistake(source, "", f"the file has {len(text)} bytes; at most {MAX_BYTES} are read, so shorten it")
     try:
         decoded = text.decode("utf-8")
     except UnicodeDecodeError as error:
-        line = text.count(b"\n", 0, error.start) + 1
-        raise ConfigurationError(f"{source}:{line}: this is not UTF-8 text; save the file as UTF-8") from None
+        before = text[: error.start].decode("utf-8", "replace")
+        raise _mistake(source, before, "this is not UTF-8 text; save the file as UTF-8") from None
     if decoded.startswith("\ufeff"):
-        raise ConfigurationError(f"{source}:1: the file begins with a byte order mark; save it as UTF-8 without one")
+        raise _mistake(source, "", "the file begins with a byte order mark; save it as UTF-8 without one")
     decoded = decoded.replace("\r\n", "\n")  # what tomllib does first, so lines and places agree
     if "\0" in decoded:
-        line = decoded.count("\n", 0, decoded.index("\0")) + 1
-        raise ConfigurationError(f"{source}:{line}: a NUL character stands here; remove it")
+        raise _mistake(source, decoded[: decoded.index("\0")], "a NUL character stands here; remove it")
     try:
         table = tomllib.loads(decoded)
-        lines = _Walk(decoded).lines()
+        places = _Walk(decoded).places()
     except tomllib.TOMLDecodeError as error:
         raise ConfigurationError(_syntax(source, decoded, str(error))) from None
     except RecursionError:
-        raise ConfigurationError(f"{source}:1: arrays or tables are nested too deeply; flatten them") from None
+        raise _mistake(source, "", "arrays or tables are nested too deeply; flatten them") from None
     except ValueError:  # Python's own limit for converting integers, which comes without a place
         found = re.search(r"[0-9_]{640,}", decoded)
-        line = decoded.count("\n", 0, found.start()) + 1 if found else 1
-        raise ConfigurationError(f"{source}:{line}: an integer has too many digits; no key takes one") from None
-    return Document(source=source, table=table, lines=lines)
+        before = decoded[: found.start()] if found else ""
+        raise _mistake(source, before, "an integer has too many digits; no key takes one") from None
+    return Document(source=source, table=table, places=places)
 
 
-def _syntax(source: str, text: str, message: str) -> str:
-    """`tomllib`'s complaint with the line in front; "at end of document" is the last line that has text."""
+def _mistake(source: str, before: str, reason: str) -> ConfigurationError:
+    """A mistake that stands behind the text `before`."""
+    return ConfigurationError(Mistake(source, *_behind(before), reason))
+
+
+def _behind(text: str) -> tuple[int, int]:
+    """Line and column of what follows `text`."""
+    return text.count("\n") + 1, len(text) - text.rfind("\n")
+
+
+def _syntax(source: str, text: str, message: str) -> Mistake:
+    """`tomllib`'s complaint with its place; "at end of document" is behind the last text."""
     found = _PLACE.search(message)
     if found:
-        line, message = int(found[1]), message[: found.start()].rstrip()
+        line, column, message = int(found[1]), int(found[2]), message[: found.start()].rstrip()
     else:
-        line, message = text.rstrip().count("\n") + 1, message.replace(" (at end of document)", "")
-    return f"{source}:{line}: not valid TOML: {message}; see https://toml.io for how values are written"
+        (line, column), message = _behind(text.rstrip()), message.replace(" (at end of document)", "")
+    return Mistake(source, line, column, f"not valid TOML: {message}; see https://toml.io for how values are written")
 
 
 class _Walk:
@@ -102,10 +112,10 @@ class _Walk:
         self._at = 0
         self._line = 1
         self._counted = 0  # up to here line ends are in _line
-        self._lines: dict[Way, int] = {}
+        self._places: dict[Way, tuple[int, int]] = {}
         self._arrays: dict[Way, int] = {}  # arrays of tables: how many elements so far
 
-    def lines(self) -> dict[Way, int]:
+    def places(self) -> dict[Way, tuple[int, int]]:
         table: Way = ()
         self._skip(_BLANK)
         while self._at < len(self._text):
@@ -116,7 +126,7 @@ class _Walk:
             else:
                 self._pair(table)
             self._skip(_BLANK)
-        return self._lines
+        return self._places
 
     def _skip(self, pattern: re.Pattern[str]) -> str:
         found = pattern.match(self._text, self._at)
@@ -128,7 +138,7 @@ class _Walk:
     def _note(self, way: Way, start: int) -> None:
         self._line += self._text.count("\n", self._counted, start)
         self._counted = start
-        self._lines.setdefault(way, self._line)
+        self._places.setdefault(way, (self._line, start - self._text.rfind("\n", 0, start)))
 
     def _header(self, *, width: int) -> Way:
         start = self._at

@@ -132,6 +132,10 @@ class Approval:
     wait_s: float  # how long an ask may wait for an approver to come; 0: not at all
 
 
+# What of a network workers have: nothing, a loopback interface of their own, the host's.
+Network: TypeAlias = Literal["none", "loopback", "host"]
+
+
 @dataclass(frozen=True, slots=True)
 class Profile:
     """What a worker may do, and what is asked or refused. Read from TOML; the file is the manual."""
@@ -142,7 +146,10 @@ class Profile:
     description: str
     system: tuple[str, ...]  # host paths mounted read-only at the same place; missing ones are left out
     mounts: tuple[str, ...]  # more of them; a missing one is an error
-    network: Literal["none", "loopback"]
+    hidden: tuple[str, ...]  # patterns of gate/patterns.py: names of the workspace that do not exist for the session
+    protected: tuple[str, ...]  # the same: names that no commit touches
+    secrets: Mapping[str, str]  # name inside → the file on the host; what is in it is nowhere in the daemon
+    network: Network
     syscalls: tuple[str, ...]  # names of groups of sandbox/syscalls.py that are allowed
     environment: Mapping[str, str]  # set for every body
     environment_pass: tuple[str, ...]  # names taken over from the daemon's environment when set there

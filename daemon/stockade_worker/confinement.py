@@ -9,11 +9,20 @@ _FILES = ("/dev/null", "/dev/zero", "/dev/full", "/proc")
 _WITNESS = "/dev/urandom"
 
 
-def restrict(workspace: tuple[str, ...], *, tcp: bool) -> None:
+def restrict(workspace: tuple[str, ...], *, network: str) -> None:
     """Restricts this process. `workspace`: trees that may be changed besides the temporary ones.
 
-    Raises OSError where the kernel claims to restrict and does not.
+    Raises OSError where the kernel claims to restrict and does not, and where it cannot keep a worker with the host's
+    network from the host's abstract sockets: they belong to the network and to no file system (unix(7)).
     """
-    rules = landlock.Rules(readable=("/",), changeable=(*_TEMPORARY, *workspace), writable=_FILES, tcp=tcp)
+    if network == "host" and landlock.abi() < landlock.SCOPES_ABI:
+        raise OSError(
+            0,
+            'network.mode "host" needs Landlock that scopes abstract sockets (Linux 6.12): without it a worker could '
+            'talk to the host\'s services; choose "loopback" or "none"',
+        )
+    rules = landlock.Rules(
+        readable=("/",), changeable=(*_TEMPORARY, *workspace), writable=_FILES, tcp=network != "none"
+    )
     if landlock.restrict(rules) and not landlock.holds(_WITNESS):
         raise OSError(0, f"Landlock was entered and {_WITNESS} can still be written")

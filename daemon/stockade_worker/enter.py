@@ -48,14 +48,14 @@ def steps(plan: WorkerPlan, *, control: int, workspace: int | None, writable: bo
 
     def restrict() -> None:
         changeable = (plan.workspace,) if workspace is not None and plan.workspace and writable else ()
-        confinement.restrict(changeable, tcp=plan.loopback)
+        confinement.restrict(changeable, network=plan.network)
 
     return (
         ("user", lambda: userns.map_single(1000, 1000, 1000)),
         ("proc", mounts.own_proc),
         ("root", lambda: mounts.private_tmp(plan.tmp_kb, plan.tmp_inodes, plan.mounts_below_tmp)),
         ("workspace", attach),
-        ("net", network.loopback_up if plan.loopback else network.leave_down),
+        ("net", lambda: network.enter(plan.network)),
         ("time", timens.own_time),
         # So late, because joining takes the daemon about as long as all that stands above takes us.
         ("admission", lambda: admission.wait(control)),

@@ -35,7 +35,8 @@ TRUNCATE = 1 << 14
 IOCTL_DEV = 1 << 15
 _ALL_FILES = ((1 << 13) - 1, (1 << 14) - 1, (1 << 15) - 1, (1 << 15) - 1, (1 << 16) - 1)  # by ABI, from 1
 _TCP = 0b11  # bind, connect: ABI 4
-_SCOPES = 0b11  # abstract Unix sockets, signals: ABI 6
+_SCOPES = 0b11  # abstract Unix sockets, signals
+SCOPES_ABI = 6  # the first that has them
 
 _READ = EXECUTE | READ_FILE | READ_DIR
 _MAKE = MAKE_DIR | MAKE_REG | MAKE_SOCK | MAKE_FIFO | MAKE_SYM  # no device nodes
@@ -74,7 +75,7 @@ def restrict(rules: Rules) -> int:
         return 0
     handled = _ALL_FILES[min(version, len(_ALL_FILES)) - 1]
     tcp = _TCP if version >= 4 and not rules.tcp else 0
-    scopes = _SCOPES if version >= 6 else 0
+    scopes = _SCOPES if version >= SCOPES_ABI else 0
     attributes = struct.pack("QQQ", handled, tcp, scopes)[: 8 if version < 4 else 16 if version < 6 else 24]
     ruleset = _landlock(_CREATE_RULESET, attributes, len(attributes), 0, what="landlock_create_ruleset")
     try:

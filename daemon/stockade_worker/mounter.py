@@ -15,6 +15,8 @@ import select
 import signal
 import socket
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from stockade_worker import idmap, kernel, root, userns
@@ -80,9 +82,9 @@ class Mounter:
             os.rmdir(f"l{request['key']}")
             return None
         if kind == "view":
-            return self._view(int(request["key"]))
+            return self._view(int(request["key"]), request["cover"])
         if kind == "overlay":
-            return self._overlay(int(request["key"]), str(request["scratch"]))
+            return self._overlay(int(request["key"]), str(request["scratch"]), request["cover"])
         raise OSError(0, f"no request is called {kind}")
 
     def _attach(self, request: dict[str, Any]) -> None:
@@ -110,17 +112,18 @@ class Mounter:
         finally:
             os.close(tree)
 
-    def _view(self, key: int) -> int:
-        """A detached read-only view of a workspace.
+    def _view(self, key: int, cover: str | None) -> int:
+        """A detached read-only view of a workspace, below the layer that covers names of it.
 
         An overlay without an upper directory and not a bind mount, because a read-only bind mount stops no connection:
         sockets and FIFOs of the workspace would lead to host processes. Those of an overlay are its own.
         """
         attributes = kernel.MOUNT_ATTR_RDONLY | kernel.MOUNT_ATTR_NOSUID | kernel.MOUNT_ATTR_NODEV
-        return kernel.new_mount("overlay", {"lowerdir": f"l{key}:{_EMPTY}"}, attributes)
+        with _lower(key, cover) as layers:
+            return kernel.new_mount("overlay", {"lowerdir": layers if cover else f"{layers}:{_EMPTY}"}, attributes)
 
-    def _overlay(self, key: int, scratch: str) -> int:
-        """A detached overlay: the workspace below, `scratch`/upper above.
+    def _overlay(self, key: int, scratch: str, cover: str | None) -> int:
+        """A detached overlay: the workspace below, the layer that covers names of it, `scratch`/upper above.
 
         Layers are named relative to this process (l<key>, /proc/self/fd), because a worker can read the names in
         /proc/self/mountinfo and because ':' and ',' have a meaning in overlay options.
@@ -128,11 +131,6 @@ class Mounter:
         held = os.open(scratch, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             above = f"/proc/self/fd/{held}"
-            layers: dict[str, str | None] = {
-                "lowerdir": f"l{key}",
-                "upperdir": f"{above}/upper",
-                "workdir": f"{above}/work",
-            }
             # volatile: no sync on unmount; the upper directory lives for one call.
             variants: list[dict[str, str | None]] = (
                 [{"redirect_dir": "on", "index": "on"}, {"redirect_dir": "on", "index": "off"}, {}]
@@ -140,12 +138,18 @@ class Mounter:
                 else [{"userxattr": None}]
             )
             attributes = kernel.MOUNT_ATTR_NOSUID | kernel.MOUNT_ATTR_NODEV
-            for last, options in [(False, each) for each in variants[:-1]] + [(True, variants[-1])]:
-                try:
-                    return kernel.new_mount("overlay", {**layers, **options, "volatile": None}, attributes)
-                except OSError:
-                    if last:
-                        raise
+            with _lower(key, cover) as lower:
+                layers: dict[str, str | None] = {
+                    "lowerdir": lower,
+                    "upperdir": f"{above}/upper",
+                    "workdir": f"{above}/work",
+                }
+                for last, options in [(False, each) for each in variants[:-1]] + [(True, variants[-1])]:
+                    try:
+                        return kernel.new_mount("overlay", {**layers, **options, "volatile": None}, attributes)
+                    except OSError:
+                        if last:
+                            raise
             raise AssertionError("the last variant returns or raises")
         finally:
             os.close(held)
@@ -166,6 +170,19 @@ class Mounter:
         pid = self._templates.pop(pidfd)
         os.waitpid(pid, 0)
         os.close(pidfd)
+
+
+@contextmanager
+def _lower(key: int, cover: str | None) -> Iterator[str]:
+    """A workspace and what covers names of it, as overlay options spell layers that are not written."""
+    if cover is None:
+        yield f"l{key}"
+        return
+    held = os.open(cover, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield f"/proc/self/fd/{held}:l{key}"
+    finally:
+        os.close(held)
 
 
 def _prepare(mode: str, place: str) -> None:

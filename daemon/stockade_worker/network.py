@@ -1,4 +1,4 @@
-"""The worker's network namespace: new and empty; its loopback device is up only where the profile says so."""
+"""The worker's network: a namespace new and empty, one with a loopback device that is up, or the host's own."""
 
 import fcntl
 import socket
@@ -15,5 +15,7 @@ def loopback_up() -> None:
         fcntl.ioctl(end, _SIOCSIFFLAGS, struct.pack("16sh22x", b"lo", _IFF_UP | _IFF_RUNNING))
 
 
-def leave_down() -> None:
-    """A new network namespace has nothing but a loopback device that is down."""
+def enter(network: str) -> None:
+    """`none`: a new namespace has nothing but a loopback device that is down. `host`: there is no namespace of ours."""
+    if network == "loopback":
+        loopback_up()

@@ -9,7 +9,7 @@ class WorkerPlan:
     """Numbers are in the units of their names; the filters are programs of struct sock_filter."""
 
     environment: dict[str, str]
-    loopback: bool
+    network: str  # none, loopback, host
     workspace: str | None  # absolute path inside, the same as outside
     mounts_below_tmp: tuple[str, ...]  # of the template, which a worker's own /tmp and /var/tmp hide; outer ones first
     tmp_kb: int  # /tmp, /var/tmp and /dev/shm together
@@ -28,7 +28,7 @@ class WorkerPlan:
         limits = header["limits"]
         return cls(
             environment=dict(header["environment"]),
-            loopback=bool(header["loopback"]),
+            network=str(header["network"]),
             workspace=header["workspace"],
             mounts_below_tmp=tuple(header["mounts_below_tmp"]),
             tmp_kb=int(limits["tmp_kb"]),

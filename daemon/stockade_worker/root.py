@@ -10,7 +10,7 @@ import stat
 from collections.abc import Iterable
 from typing import Any, NoReturn
 
-from stockade_worker import kernel, trees
+from stockade_worker import kernel, secret_files, trees
 from stockade_worker.frames import encode
 
 LIBRARY = "/run/stockade/lib"  # where this package and the toolkit are inside
@@ -32,8 +32,11 @@ def become_template(plan: dict[str, Any], channel: int, *, host_uid: int | None)
         kept = os.dup2(channel, 3, inheritable=True) if channel != 3 else channel
         os.set_inheritable(kept, True)
         kernel.close_range(4, 2**31 - 1)
+        step = "secrets"
+        secrets = {name: secret_files.read(path) for name, path in plan["secrets"].items()}
         step = "root"
         covered = build(plan)
+        secret_files.write(_inside(secret_files.DIRECTORY), secrets, owner=host_uid)
         step = "mounts"
         held = [trees.hold(path, _inside(EMPTY_DIRECTORY)) for path in sorted(plan["mounts"])]
         step = "pivot_root"
@@ -56,7 +59,9 @@ def become_template(plan: dict[str, Any], channel: int, *, host_uid: int | None)
             "type": "failed",
             "step": step,
             "errno": number,
-            "message": str(error) if isinstance(error, trees.Unusable) else f"{type(error).__name__}: {error}",
+            "message": str(error)
+            if isinstance(error, trees.Unusable | secret_files.Unusable)
+            else f"{type(error).__name__}: {error}",
         }
         os.write(3, encode(failure))
     os._exit(1)

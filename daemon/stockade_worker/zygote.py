@@ -19,19 +19,19 @@ from stockade_worker.mounter import INSIDE_UID
 from stockade_worker.plan import WorkerPlan
 
 WORKER_NAMESPACES = (
-    kernel.CLONE_NEWUSER
-    | kernel.CLONE_NEWNS
-    | kernel.CLONE_NEWPID
-    | kernel.CLONE_NEWNET
-    | kernel.CLONE_NEWIPC
-    | kernel.CLONE_NEWUTS
+    kernel.CLONE_NEWUSER | kernel.CLONE_NEWNS | kernel.CLONE_NEWPID | kernel.CLONE_NEWIPC | kernel.CLONE_NEWUTS
 )
 
 
-def _enter_namespaces(hostname: str) -> None:
+def namespaces(network: str) -> int:
+    """The flags of clone(2) for a worker."""
+    return WORKER_NAMESPACES if network == "host" else WORKER_NAMESPACES | kernel.CLONE_NEWNET
+
+
+def _enter_namespaces(hostname: str, network: str) -> None:
     uid, gid = os.getuid(), os.getgid()
     # Not a new pid namespace: this process is pid 1 of one since the mounter cloned it.
-    kernel.unshare(WORKER_NAMESPACES & ~kernel.CLONE_NEWPID | kernel.CLONE_NEWCGROUP)
+    kernel.unshare(namespaces(network) & ~kernel.CLONE_NEWPID | kernel.CLONE_NEWCGROUP)
     userns.map_single(INSIDE_UID, uid, gid)
     socket.sethostname(hostname)
 
@@ -40,7 +40,7 @@ def _spawn(channel: Channel, frame: Frame, plan: WorkerPlan) -> None:
     """Clones one worker and hands its pidfd to the daemon."""
     number = frame.header["id"]
     try:
-        pid = kernel.clone(WORKER_NAMESPACES)
+        pid = kernel.clone(namespaces(plan.network))
         if pid == 0:
             signal.set_wakeup_fd(-1)
             init.main(enter.contain(plan, frame.header, frame.descriptors), plan)
@@ -96,7 +96,7 @@ def main() -> None:
         return
     step = "namespaces"
     try:
-        _enter_namespaces(start.header["hostname"])
+        _enter_namespaces(start.header["hostname"], start.header["network"])
         step = "tools"
         for name in start.header["modules"]:
             importlib.import_module(name)

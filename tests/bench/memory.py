@@ -16,7 +16,7 @@ SESSIONS: Final = 1000
 OUTPUT_MB: Final = 200
 # A call keeps so much of each of its streams, at most; so several calls one after the other.
 CALL_MB: Final = 50
-FLOOD: Final = f'extends = "dev"\n[limits]\noutput_mb = {CALL_MB}\n'
+FLOOD: Final = f'extends = "dev"\nwiden = ["limits.output_mb"]\n[limits]\noutput_mb = {CALL_MB}\n'
 
 
 async def measured(place: Path, tell: Callable[[str], None], *, quick: bool) -> list[Table]:

@@ -185,7 +185,7 @@ async def test_a_session_that_cannot_be_opened_says_why(daemon: Daemon, workspac
         await opening(str(workspace), "./absent.toml")
     faulty = workspace / "faulty.toml"
     faulty.write_text('[aproval]\nreads = "allow"\n')
-    with pytest.raises(InvalidRequest, match=r"faulty\.toml:1: .*approval"):
+    with pytest.raises(InvalidRequest, match=r"faulty\.toml:1:\d+: .*approval"):
         await opening(str(workspace), str(faulty))
     with pytest.raises(InvalidRequest, match="workspace and a profile"):
         async with daemon.session(workspace):

@@ -79,6 +79,7 @@ def environment(plant: Plant) -> dict[str, str]:
 def profile_text(shipped: str, shared: Path) -> str:
     """A profile that extends the shipped one by one more read-only directory and short limits; nothing else differs."""
     return (
-        f'extends = "{shipped}"\n[[filesystem.mounts]]\npath = "{shared}"\nmode = "ro"\n'
+        f'extends = "{shipped}"\nwiden = ["filesystem.mounts", "limits.wall_s", "limits.cpu_s"]\n'
+        f'[[filesystem.mounts]]\npath = "{shared}"\nmode = "ro"\n'
         f"[limits]\nwall_s = {WALL_S}\ncpu_s = {CPU_S}\n"
     )

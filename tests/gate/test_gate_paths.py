@@ -227,7 +227,7 @@ async def test_protected_files_are_refused_before_they_exist(
 ) -> None:
     (root / ".git").mkdir()
     (root / "hooks").symlink_to(".git/hooks")
-    gate = Gate(workspace, protected=(".env", "keys/**"))
+    gate = Gate(workspace, protected=("**/.env", "keys/**"))
     with refused("FS_PROTECTED"):
         await gate.decide(WriteIntent(path, b"x"))
     await gate.decide(WriteIntent(".git/description", b"x"))

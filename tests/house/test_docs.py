@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from stockade.v1 import approvals_pb2, calls_pb2, catalog_pb2, daemon_pb2, events_pb2, sessions_pb2
+from stockade.v1 import approvals_pb2, calls_pb2, catalog_pb2, daemon_pb2, events_pb2, profiles_pb2, sessions_pb2
 from stockade_daemon import config, meanings, pages
 from stockade_daemon.errors import CODES
 from stockade_daemon.profiles import keys
@@ -84,7 +84,7 @@ def test_a_page_of_the_catalog_that_is_old_missing_or_no_longer_made_is_named(
 
 
 def test_protocol_md_has_every_method_of_the_protos() -> None:
-    modules: Sequence[Any] = (daemon_pb2, catalog_pb2, sessions_pb2, calls_pb2, events_pb2, approvals_pb2)
+    modules: Sequence[Any] = (daemon_pb2, catalog_pb2, sessions_pb2, calls_pb2, events_pb2, approvals_pb2, profiles_pb2)
     methods = {
         f"{service.name}.{method.name}": "stream" if method.server_streaming else "unary"
         for module in modules

@@ -11,7 +11,7 @@ from stockade_client import Daemon, connect, local_daemon
 from stockade_client.errors import AlreadyExists, InvalidRequest, NotPermitted
 from stockade_client.results import CallResult
 
-BASE = 'extends = "strict"\n[environment.set]\nWORD = "before"\n'
+BASE = 'extends = "strict"\nwiden = ["environment.set"]\n[environment.set]\nWORD = "before"\n'
 MINE = 'extends = "base"\n[limits]\nwall_s = 30\n'
 
 
@@ -83,7 +83,7 @@ async def test_the_same_text_again_is_the_same_session_and_another_text_is_not(a
 async def test_a_base_that_nobody_has_is_answered_with_the_line_that_names_it(admin: Admin) -> None:
     admin.mine.write_text('# mine\nextends = "bases"\n')
     async with admin.daemon() as daemon:
-        with pytest.raises(InvalidRequest, match=r"mine\.toml:2: `extends` names 'bases'.*did you mean 'base'"):
+        with pytest.raises(InvalidRequest, match=r"mine\.toml:2:1: `extends` names 'bases'.*did you mean 'base'"):
             async with daemon.session(admin.workspace, admin.mine):
                 pass
 
@@ -93,14 +93,18 @@ async def test_a_mount_that_would_show_the_daemons_own_files_is_refused(admin: A
     link.symlink_to(admin.place)
     async with admin.daemon() as daemon:
         for path in (admin.place, admin.place / "state", link):
-            admin.mine.write_text(f'extends = "dev"\n[[filesystem.mounts]]\npath = "{path}"\n')
+            admin.mine.write_text(
+                f'extends = "dev"\nwiden = ["filesystem.mounts"]\n[[filesystem.mounts]]\npath = "{path}"\n'
+            )
             with pytest.raises(NotPermitted, match="the daemon keeps its own files in"):
                 async with daemon.session(admin.workspace, admin.mine):
                     pass
 
 
 async def test_a_mount_that_is_gone_ends_the_call_with_path_and_profile(admin: Admin) -> None:
-    admin.mine.write_text('extends = "dev"\nfilesystem.mounts = [{path = "/opt/no such toolchain"}]\n')
+    admin.mine.write_text(
+        'extends = "dev"\nwiden = ["filesystem.mounts"]\nfilesystem.mounts = [{path = "/opt/no such toolchain"}]\n'
+    )
     async with admin.daemon() as daemon, daemon.session(admin.workspace, admin.mine) as session:
         result: CallResult = await session.call("shell", command="true")
     assert result.error is not None

@@ -46,15 +46,15 @@ def test_a_flag_wins_over_the_file(tmp_path: Path) -> None:
     [
         (
             "[daemon]\nsockets = '/a'",
-            "stockade.toml:2: unknown key 'sockets' in [daemon]; the nearest valid key is 'so",
+            "stockade.toml:2:1: unknown key 'sockets' in [daemon]; the nearest valid key is 'so",
         ),
         (
             "[deamon]\nsocket = '/a'",
-            "stockade.toml:1: unknown key 'deamon' at the top of the file; the nearest valid k",
+            "stockade.toml:1:1: unknown key 'deamon' at the top of the file; the nearest valid k",
         ),
         ("[daemon]\nsocket = 'a.sock'", "write the absolute path, beginning with /"),
         ("[daemon]\nworkspaces = ['/w', 3]", "element 2 must be a path in quotes, not a whole number"),
-        ("[daemon]\nsocket = '/" + "x" * 107 + "'", "stockade.toml:2: the socket path"),
+        ("[daemon]\nsocket = '/" + "x" * 107 + "'", "stockade.toml:2:1: the socket path"),
     ],
 )
 def test_a_mistake_is_answered_with_its_line_and_what_is_right(tmp_path: Path, text: str, complaint: str) -> None:

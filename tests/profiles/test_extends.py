@@ -41,7 +41,8 @@ def test_lists_replace_the_bases_lists(tmp_path: Path) -> None:
     write(
         tmp_path,
         base="[environment]\npass = ['A', 'B']\n[[filesystem.mounts]]\npath = '/opt/a'",
-        mine="extends = 'base'\n[environment]\npass = ['C']\n[[filesystem.mounts]]\npath = '/opt/b'",
+        mine="extends = 'base'\nwiden = ['environment.pass', 'filesystem.mounts']\n"
+        "[environment]\npass = ['C']\n[[filesystem.mounts]]\npath = '/opt/b'",
     )
     mine = load(tmp_path, "mine")
     assert mine.environment_pass == ("C",)
@@ -53,18 +54,22 @@ def test_variables_are_added_to_the_bases_one_by_one(tmp_path: Path) -> None:
         tmp_path,
         base="[environment.set]\nA = '1'\nB = '2'",
         none="extends = 'base'\n[environment]\nset = {}",
-        mine="extends = 'none'\n[environment.set]\nB = '3'\nC = '4'",
+        mine="extends = 'none'\nwiden = ['environment.set']\n[environment.set]\nB = '3'\nC = '4'",
     )
     assert load(tmp_path, "mine").environment == {"A": "1", "B": "3", "C": "4"}
 
 
 def test_variables_are_added_to_the_defaults_of_a_base_that_sets_none(tmp_path: Path) -> None:
-    write(tmp_path, base="", mine="extends = 'base'\n[environment.set]\nA = '1'")
+    write(tmp_path, base="", mine="extends = 'base'\nwiden = ['environment.set']\n[environment.set]\nA = '1'")
     assert load(tmp_path, "mine").environment == {**load(tmp_path, "strict").environment, "A": "1"}
 
 
 def test_a_base_that_sets_no_variables_gives_none(tmp_path: Path) -> None:
-    write(tmp_path, base="[environment]\nset = {}", mine="extends = 'base'\n[environment.set]\nA = '1'")
+    write(
+        tmp_path,
+        base="[environment]\nset = {}",
+        mine="extends = 'base'\nwiden = ['environment.set']\n[environment.set]\nA = '1'",
+    )
     assert load(tmp_path, "base").environment == {}
     assert load(tmp_path, "mine").environment == {"A": "1"}
 
@@ -112,25 +117,25 @@ def test_a_circle_is_refused_with_file_line_and_the_way_around(tmp_path: Path, n
     circle = {"a": "b → c → b", "b": "b → c → b", "c": "c → b → c", "lone": "lone → lone"}[name]
     assert f"`extends` leads in a circle, {circle}; remove one" in str(refused.value)
     assert str(refused.value).startswith(str(tmp_path))
-    assert ".toml:1: " in str(refused.value)
+    assert ".toml:1:1: " in str(refused.value)
 
 
 def test_a_chain_of_eight_is_taken_and_one_of_nine_is_not(tmp_path: Path) -> None:
     write(tmp_path, p1="limits.cpu_s = 3", **{f"p{n}": f"extends = 'p{n - 1}'" for n in range(2, 10)})
     assert load(tmp_path, "p8").limits.cpu_s == 3
-    with pytest.raises(ConfigurationError, match=r"p2\.toml:1: `extends` makes a chain of more than 8 profiles"):
+    with pytest.raises(ConfigurationError, match=r"p2\.toml:1:1: `extends` makes a chain of more than 8 profiles"):
         load(tmp_path, "p9")
 
 
 def test_a_mistake_in_a_base_is_answered_with_the_bases_line(tmp_path: Path) -> None:
     write(tmp_path, base="\n\nwall = 1", mine="extends = 'base'")
-    with pytest.raises(ConfigurationError, match=r"base\.toml:3: unknown key 'wall'"):
+    with pytest.raises(ConfigurationError, match=r"base\.toml:3:1: unknown key 'wall'"):
         load(tmp_path, "mine")
 
 
 def test_an_unknown_base_is_answered_with_the_line_that_names_it(tmp_path: Path) -> None:
     write(tmp_path, base="# first\nextends = 'absent'", mine="extends = 'base'")
-    with pytest.raises(ConfigurationError, match=r"base\.toml:2: `extends` names 'absent', but no profile is named"):
+    with pytest.raises(ConfigurationError, match=r"base\.toml:2:1: `extends` names 'absent', but no profile is named"):
         load(tmp_path, "mine")
 
 
@@ -141,5 +146,39 @@ def test_an_unknown_profile_is_no_configuration_error(tmp_path: Path) -> None:
 
 def test_a_text_that_poses_as_a_kept_chain_is_refused() -> None:
     posing = b'{"chain": [{"name": "x", "source": "x", "text": ""}]}'
-    with pytest.raises(ConfigurationError, match=r"^x:1: not valid TOML"):
+    with pytest.raises(ConfigurationError, match=r"^x:1:1: not valid TOML"):
         profiles.parse(posing, name="x", source="x", directories=[SHIPPED])
+
+
+def test_a_profile_that_allows_more_than_its_base_is_refused_at_the_key_that_does(tmp_path: Path) -> None:
+    write(tmp_path, mine="extends = 'dev'\n[limits]\nwall_s = 5\n  cpu_s = 601\n[approval]\nwrites = 'allow'\n")
+    with pytest.raises(ConfigurationError) as refused:
+        load(tmp_path, "mine")
+    assert [(each.line, each.column) for each in refused.value.mistakes] == [(4, 3), (6, 1)]
+    assert "`limits.cpu_s` is 601, more than 600; this allows more than `dev`, which it extends" in str(refused.value)
+    assert 'widen = ["limits.cpu_s", "approval.writes"]' in str(refused.value)
+
+
+def test_a_profile_may_allow_more_by_the_keys_that_it_names(tmp_path: Path) -> None:
+    text = "extends = 'dev'\nwiden = ['limits.cpu_s']\n[limits]\ncpu_s = 601\n"
+    write(tmp_path, mine=text, more=text + "open_files = 4096\n", below="extends = 'mine'\nlimits.cpu_s = 602")
+    assert load(tmp_path, "mine").limits.cpu_s == 601
+    with pytest.raises(
+        ConfigurationError, match=r'more\.toml:5:1: .*widen = \["limits\.cpu_s", "limits\.open_files"\]'
+    ):
+        load(tmp_path, "more")
+    with pytest.raises(ConfigurationError, match=r"below\.toml:2:1: `limits\.cpu_s` is 602, more than 601"):
+        load(tmp_path, "below")
+
+
+def test_the_word_to_widen_without_a_base_is_refused(tmp_path: Path) -> None:
+    write(tmp_path, mine="# mine\nwiden = ['limits.cpu_s']")
+    with pytest.raises(ConfigurationError, match=r"mine\.toml:2:1: `widen` is of use only beside `extends`"):
+        load(tmp_path, "mine")
+
+
+def test_only_keys_that_allow_something_can_be_named(tmp_path: Path) -> None:
+    write(tmp_path, mine="extends = 'dev'\nwiden = ['limits.cpus_s', 'description']")
+    with pytest.raises(ConfigurationError, match=r'`widen` element 1 is "limits\.cpus_s"; the nearest') as refused:
+        load(tmp_path, "mine")
+    assert len(refused.value.mistakes) == 2

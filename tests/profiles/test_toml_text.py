@@ -67,30 +67,54 @@ c = 1.5e3
     ],
 )
 def test_every_key_and_element_has_its_line(way: toml_text.Way, line: int) -> None:
-    assert toml_text.parse(TEXT, source="x").line(way) == line
+    assert toml_text.parse(TEXT, source="x").place(way)[0] == line
+
+
+@pytest.mark.parametrize(
+    ("way", "column"),
+    [
+        (("top",), 1),
+        (("one", "two", "three"), 1),
+        (("one", "four", 0), 5),
+        (("one", "four", 1), 8),
+        (("one", "four", 2, 1), 6),
+        (("one", "five", "seven", "eight"), 19),
+        (("one", "five", "seven", "eight", 0), 34),
+        (("one", "five", "nine"), 7),
+        (("one", "t.w"), 1),
+        (("many", 1, "deep", 0), 1),
+        (("nowhere",), 1),
+    ],
+)
+def test_every_key_and_element_has_its_column(way: toml_text.Way, column: int) -> None:
+    assert toml_text.parse(TEXT, source="x").place(way)[1] == column
+
+
+def test_columns_count_characters_not_bytes() -> None:
+    assert toml_text.parse('a = { "äö" = 1, b = 2 }'.encode(), source="x").place(("a", "b")) == (1, 17)
 
 
 def test_line_ends_of_windows_count_once() -> None:
     document = toml_text.parse(TEXT.replace(b"\n", b"\r\n"), source="x")
-    assert document.lines == toml_text.parse(TEXT, source="x").lines
+    assert document.places == toml_text.parse(TEXT, source="x").places
 
 
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        (b"a = 1\nb = \n", "x:2: not valid TOML"),
-        (b"a = 1\n[b\n", "x:2: not valid TOML"),
-        (b"a = 1\n\na = 2\n", "x:3: not valid TOML"),
-        (b'a = 1\nb = "never closed', "x:2: not valid TOML"),
-        (b"a = 1\nb = \xff\n", "x:2: this is not UTF-8 text"),
-        (b"a = 1\nb = 'a\0b'\n", "x:2: a NUL character"),
-        (b"a = 1\nb = " + b"7" * 5000, "x:2: an integer has too many digits"),
-        (b"a = " + b"[" * 20000 + b"]" * 20000, "x:1: arrays or tables are nested too deeply"),
-        (b"\xef\xbb\xbfa = 1", "x:1: the file begins with a byte order mark"),
-        (b"#" * (toml_text.MAX_BYTES + 1), "x:1: the file has 65537 bytes"),
+        (b"a = 1\nb = \n", "x:2:5: not valid TOML"),
+        (b"a = 1\n[b\n", "x:2:3: not valid TOML"),
+        (b"a = 1\n\na = 2\n", "x:3:6: not valid TOML"),
+        (b'a = 1\nb = "never closed', "x:2:18: not valid TOML"),
+        (b"a = 1\nb = \xff\n", "x:2:5: this is not UTF-8 text"),
+        (b"a = 1\nb = 'a\0b'\n", "x:2:7: a NUL character"),
+        (b"a = 1\nb = " + b"7" * 5000, "x:2:5: an integer has too many digits"),
+        (b"a = " + b"[" * 20000 + b"]" * 20000, "x:1:1: arrays or tables are nested too deeply"),
+        (b"\xef\xbb\xbfa = 1", "x:1:1: the file begins with a byte order mark"),
+        (b"#" * (toml_text.MAX_BYTES + 1), "x:1:1: the file has 65537 bytes"),
     ],
 )
-def test_text_that_cannot_be_read_is_refused_with_its_line(text: bytes, complaint: str) -> None:
+def test_text_that_cannot_be_read_is_refused_with_its_place(text: bytes, complaint: str) -> None:
     with pytest.raises(ConfigurationError) as refused:
         toml_text.parse(text, source="x")
     assert str(refused.value).startswith(complaint)
@@ -107,8 +131,8 @@ def test_every_value_of_random_files_has_a_line_that_shows_it() -> None:
         document = toml_text.parse(text.encode(), source="x")
         written = text.split("\n")
         for way, value in _leaves(table, ()):
-            assert way in document.lines, (seed, way, text)
-            assert f"# v{value} " in written[document.lines[way] - 1], (seed, way, text)
+            assert way in document.places, (seed, way, text)
+            assert f"# v{value} " in written[document.places[way][0] - 1], (seed, way, text)
 
 
 def _random_file(source: random.Random) -> str:

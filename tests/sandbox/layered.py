@@ -131,7 +131,7 @@ def _workspace(wanted: Layered) -> int:
     found = os.stat(wanted.workspace)
     where = {"path": wanted.workspace, "device": found.st_dev, "inode": found.st_ino}
     mounter._mount("workspace", {"key": 1, **where, "owner": None, "worker": None})
-    made = mounter._mount("overlay", {"key": 1, "scratch": os.path.abspath("scratch")})
+    made = mounter._mount("overlay", {"key": 1, "scratch": os.path.abspath("scratch"), "cover": None})
     assert made is not None
     return made
 

@@ -40,6 +40,7 @@ ONLY_ROOT: Final = {"user", "uid", "groups", "cgroup"}
 PLAIN: Final = {"no_new_privs", "landlock", "seccomp", "rlimits"}
 PROFILE: Final = """
 extends = "dev"
+widen = ["filesystem.mounts", "limits.processes"]
 [filesystem]
 mounts = [{{path = "{share}", mode = "ro"}}]
 [limits]

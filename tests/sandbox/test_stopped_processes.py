@@ -9,7 +9,7 @@ import pytest
 from stockade_daemon.errors import SandboxFailure
 from stockade_daemon.sandbox import channel
 from stockade_daemon.sandbox.pool import Pool
-from stockade_daemon.sandbox.worker import Ends, Worker
+from stockade_daemon.sandbox.worker import Cover, Ends, Worker
 from stockade_daemon.values import Access, Profile
 from tests.sandbox.conftest import children, mounters, run
 
@@ -65,7 +65,7 @@ async def test_a_worker_that_says_nothing_before_it_is_sealed_is_ended(
     monkeypatch.setattr(channel, "PATIENCE_S", 0.1)
     process = await asyncio.create_subprocess_exec("sleep", "47.45")
     ends = Ends()
-    worker = Worker(ends, os.pidfd_open(process.pid), limits=profile.limits, scratch=None)
+    worker = Worker(ends, os.pidfd_open(process.pid), limits=profile.limits, scratch=None, cover=Cover())
     try:
         with pytest.raises(SandboxFailure, match=r"not sealed within 0\.1 s .* nothing was run") as caught:
             await worker.ready()

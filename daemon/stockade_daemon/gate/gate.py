@@ -14,15 +14,16 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from stockade_daemon.errors import ToolFailure
+from stockade_daemon.errors import GateRefusal, ToolFailure
 from stockade_daemon.gate import attributes, suggest
 from stockade_daemon.gate.content import MAX_FILE_BYTES, Snapshot, require_regular, sealed, take
 from stockade_daemon.gate.decision import admit_edit, plan_edit, plan_write
+from stockade_daemon.gate.hidden import Hidden, not_to_be_written
 from stockade_daemon.gate.intents import Committed, EditIntent, Planned, WriteIntent
 from stockade_daemon.gate.locks import Key, held
 from stockade_daemon.gate.names import encoded, shown
 from stockade_daemon.gate.observations import Observation, Observations, restored
-from stockade_daemon.gate.paths import Resolved, resolve
+from stockade_daemon.gate.paths import Resolved, resolve, spelled
 from stockade_daemon.gate.protected import Protected
 from stockade_daemon.gate.publish import Method, method_for, publish, read_only, recheck, settled
 from stockade_daemon.gate.refusals import is_directory, os_errors, too_large
@@ -58,11 +59,12 @@ class _Look:
 
 
 class Gate:
-    """One session's gate. `protected` are globs beside those of protected.py."""
+    """One session's gate. `protected`: patterns beside those of protected.py; `hidden`: see hidden.py."""
 
-    def __init__(self, workspace: Workspace, *, protected: tuple[str, ...] = ()) -> None:
+    def __init__(self, workspace: Workspace, *, protected: tuple[str, ...] = (), hidden: tuple[str, ...] = ()) -> None:
         self._workspace = workspace
         self._protected = Protected(protected)
+        self._hidden = Hidden(workspace, hidden)
         self._seen = Observations()
         self._handles: dict[str, Observation] = {}
 
@@ -77,7 +79,7 @@ class Gate:
         def work() -> tuple[_Look, Snapshot, int]:
             look = settled(lambda: self._look(path, writing=editing), encoded(path))
             if look.disk is None:
-                raise suggest.not_found(self._workspace, look.asked)
+                raise self._not_found(look.asked)
             with os_errors("hand over", look.asked):
                 return look, look.disk, sealed(look.disk.content)
 
@@ -134,8 +136,12 @@ class Gate:
         """
 
         def look() -> Observation | None:
+            asked = spelled(self._workspace, path)
+            if self._hidden.hides(asked):
+                return Observation(asked, asked, None)
             with resolve(self._workspace, path) as place:
-                return Observation(place.real, place.asked, None) if place.status is None else None
+                absent = place.status is None or self._hidden.holds(place)
+                return Observation(place.real, place.asked, None) if absent else None
 
         seen = await aside(lambda: settled(look, encoded(path)))
         if seen is not None:
@@ -150,14 +156,17 @@ class Gate:
         """
         if isinstance(intent, WriteIntent) and len(intent.content) > MAX_FILE_BYTES:
             raise too_large(encoded(intent.path), len(intent.content), MAX_FILE_BYTES)
-        look = await aside(lambda: settled(lambda: self._look(intent.path, writing=True), encoded(intent.path)))
+        creating = isinstance(intent, WriteIntent)
+        look = await aside(
+            lambda: settled(lambda: self._look(intent.path, writing=True, creating=creating), encoded(intent.path))
+        )
         seen = self._seen.find(look.real, look.asked)
 
         def plan() -> Planned:
             if isinstance(intent, WriteIntent):
                 return plan_write(intent, look.real, look.asked, seen, look.disk)
             if look.disk is None:
-                raise suggest.not_found(self._workspace, look.asked)
+                raise self._not_found(look.asked)
             return plan_edit(intent, look.real, look.asked, seen, look.disk)
 
         return await aside(plan)
@@ -190,6 +199,14 @@ class Gate:
             self._seen.put(seen)
         else:
             self._seen.add(seen)
+
+    def hides(self, path: bytes) -> bool:
+        """Whether a name of the workspace is one that this session must not see."""
+        return self._hidden.hides(path)
+
+    def hidden_names(self) -> tuple[bytes, ...]:
+        """The names that a view of the workspace has to cover now; file work. Raises OSError."""
+        return self._hidden.names()
 
     async def _make(
         self,
@@ -238,8 +255,15 @@ class Gate:
 
         return settled(look, planned.asked)
 
-    def _look(self, path: str, *, writing: bool) -> _Look:
+    def _look(self, path: str, *, writing: bool, creating: bool = False) -> _Look:
+        asked = spelled(self._workspace, path)
+        if self._hidden.hides(asked):
+            raise not_to_be_written(asked) if creating else self._not_found(asked)
         with resolve(self._workspace, path) as place:
+            with os_errors("look up", place.asked):
+                hidden = self._hidden.holds(place)
+            if hidden:
+                raise not_to_be_written(place.asked) if creating else self._not_found(place.asked)
             require_regular(place)
             if writing:
                 self._may_write(place)
@@ -248,12 +272,19 @@ class Gate:
                 raise read_only(place.asked, disk.status)
             return _Look(place.real, place.asked, place.as_directory, disk)
 
+    def _not_found(self, asked: bytes) -> GateRefusal:
+        return suggest.not_found(self._workspace, asked, hides=self._hidden.hides)
+
     def _may_write(self, place: Resolved) -> None:
+        with os_errors("look up", place.asked):
+            if self._hidden.holds(place):
+                raise not_to_be_written(place.asked)
         self._protected.check(place.real, place.asked)
         if place.status is None and place.as_directory:
             raise is_directory(place.asked)
         if place.status is not None and place.status.st_nlink > 1:
-            self._protected.check_links(self._workspace.descriptor, place.status, place.asked)
+            with os_errors("look up", place.asked):
+                self._protected.check_links(self._workspace, place.status, place.asked)
 
     def _key(self, real: bytes) -> Key:
         # The absolute path, so that sessions on a directory and on one within it share the lock.

@@ -62,6 +62,11 @@ def resolve(workspace: Workspace, path: str | bytes) -> Iterator[Resolved]:
         yield found or _Walk(owned, workspace, parts, as_directory).run()
 
 
+def spelled(workspace: Workspace, path: str | bytes) -> bytes:
+    """`path` as `Resolved.asked` has it, before anything is looked up. Raises as `resolve` does for the text alone."""
+    return b"/".join(_parts(workspace, path)[0]) or b"."
+
+
 def _parts(workspace: Workspace, path: str | bytes) -> tuple[list[bytes], bool]:
     """The names of a path below the workspace, and whether it ends as a directory's spelling does."""
     if isinstance(path, bytes):

@@ -3,6 +3,7 @@
 import difflib
 import os
 import unicodedata
+from collections.abc import Callable
 from itertools import islice
 from typing import Final
 
@@ -16,12 +17,12 @@ _LOOKED_AT: Final = 2000  # names of a directory
 _OFFERED: Final = 3
 
 
-def not_found(workspace: Workspace, path: bytes) -> GateRefusal:
-    """FS_NOT_FOUND for `path`, with near names from the deepest directory of it that exists."""
+def not_found(workspace: Workspace, path: bytes, *, hides: Callable[[bytes], bool]) -> GateRefusal:
+    """FS_NOT_FOUND for `path`, with near names from the deepest directory of it that exists; none that is hidden."""
     text = f"{shown(path)} does not exist."
     try:
         with resolve(workspace, path) as place:
-            near = _near(place)
+            near = _near(place, hides)
     except (Refusal, Moved, OSError):
         near = []
     if near:
@@ -29,13 +30,14 @@ def not_found(workspace: Workspace, path: bytes) -> GateRefusal:
     return GateRefusal("FS_NOT_FOUND", f"{text} Check the path; `shell` with `ls` shows what is there.")
 
 
-def _near(place: Resolved) -> list[str]:
+def _near(place: Resolved, hides: Callable[[bytes], bool]) -> list[str]:
     wanted = (place.missing or (place.name,))[0]
     above = b"/".join(place.real.split(b"/")[: -1 - len(place.missing)])
     directory = os.open(b".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=place.parent)
     try:
         with os.scandir(directory) as entries:
             names = [os.fsencode(entry.name) for entry in islice(entries, _LOOKED_AT)]
+            names = [name for name in names if not hides(b"/".join(part for part in (above, name) if part))]
     finally:
         os.close(directory)
     # Names that look alike (composed or not, upper or lower case) come before names that are spelled alike.

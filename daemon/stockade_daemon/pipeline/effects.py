@@ -4,7 +4,7 @@ import asyncio
 import os
 
 from stockade_daemon.gate.names import visible
-from stockade_daemon.policy.subjects import Judged
+from stockade_daemon.pipeline.context import CallUnderWay
 from stockade_daemon.sandbox.effects import Difference, Effect, difference
 from stockade_daemon.sandbox.worker import Worker
 from stockade_daemon.values import Json
@@ -12,11 +12,12 @@ from stockade_daemon.values import Json
 _NAMED = 20  # for the model; the value has them all
 
 
-async def effects_of(worker: Worker, judged: Judged) -> Difference:
+async def effects_of(worker: Worker, under_way: CallUnderWay) -> Difference:
     """What is in the worker's view. Only for a worker that is gone: nothing is left that could still write."""
     if worker.scratch is None:
         return Difference((), 0)
-    return await asyncio.to_thread(difference, os.fspath(worker.scratch.upper), judged.session.workspace)
+    upper, live = os.fspath(worker.scratch.upper), under_way.live
+    return await asyncio.to_thread(difference, upper, live.session.workspace, hides=live.gate.hides)
 
 
 def listed(found: Difference) -> dict[str, Json]:

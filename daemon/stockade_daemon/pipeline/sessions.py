@@ -16,6 +16,7 @@ from stockade_daemon.ledger.records import SessionRecord
 from stockade_daemon.pipeline.context import LiveSession
 from stockade_daemon.pipeline.identity import check_session_id
 from stockade_daemon.profiles import read as profiles
+from stockade_daemon.profiles.tighten import tighten
 from stockade_daemon.sandbox.pool import Pool
 from stockade_daemon.sandbox.room import Place
 from stockade_daemon.values import Json, Profile, Session
@@ -47,6 +48,7 @@ class Opening:
     profile_name: str
     profile_text: bytes | None
     approval_policy: str
+    tightening: bytes = b""  # narrows the profile for this session; empty: nothing
 
 
 class Sessions:
@@ -75,6 +77,7 @@ class Sessions:
             if known is None:
                 profile = self._profile(opening)
                 self._check_mounts(profile)
+                _check_hidden(profile, workspace.path)
                 record = SessionRecord(
                     session_id=opening.session_id,
                     workspace=workspace.path,
@@ -121,7 +124,8 @@ class Sessions:
                     raise RequestError("FAILED_PRECONDITION", f"session {session_id} is closed; open another one")
                 live = await self._revive(record)
                 place = Place(live.workspace.path, live.workspace.device, live.workspace.inode)
-                self._pool.open_room(session_id, live.session.profile, place)
+                hidden = live.gate.hidden_names if live.session.profile.hidden else None
+                self._pool.open_room(session_id, live.session.profile, place, hidden=hidden)
             self._live[session_id] = live  # at the end: the most recently used
         if len(self._live) > _MOST_LIVE:
             busy = {session_id, *self.busy()}
@@ -158,13 +162,14 @@ class Sessions:
         self._check_mounts(profile)
         workspace = Workspace.open(record.workspace)
         try:
+            _check_hidden(profile, workspace.path)
             if (workspace.device, workspace.inode) != (record.device, record.inode):
                 raise RequestError(
                     "FAILED_PRECONDITION",
                     f"{record.workspace} is another directory than the one that session {record.session_id} was opened "
                     "on; open a new session",
                 )
-            gate = Gate(workspace)
+            gate = Gate(workspace, protected=profile.protected, hidden=profile.hidden)
             after = 0
             while events := await self._ledger.read(record.session_id, after=after):
                 for event in events:
@@ -186,6 +191,10 @@ class Sessions:
         return LiveSession(session, workspace, gate)
 
     def _profile(self, opening: Opening) -> Profile:
+        base = self._base(opening)
+        return tighten(base, opening.tightening) if opening.tightening else base
+
+    def _base(self, opening: Opening) -> Profile:
         if opening.profile_text is None:
             return profiles.load(opening.profile_name, directories=self._rules.profile_directories)
         if not self._rules.private:
@@ -210,6 +219,8 @@ class Sessions:
             differing.append(f"another text of profile {known.profile_name}")
         if opening.profile_text is None and opening.profile_name != known.profile_name:
             differing.append(f"profile {known.profile_name}")
+        if opening.tightening != profiles.own_tightening(known.profile_text):
+            differing.append("another tightening")
         if policy != known.approval_policy:
             differing.append(f"approval policy {known.approval_policy}")
         if differing:
@@ -262,4 +273,18 @@ class Sessions:
                 "PERMISSION_DENIED",
                 f"{path} does not belong to uid {uid}, which the daemon runs as; choose a directory of that user, or "
                 "have the admin list it in [daemon] workspaces",
+            )
+
+
+def _check_hidden(profile: Profile, workspace: str) -> None:
+    """Nothing is hidden in a workspace that workers see a second time, in a tree of the host."""
+    if not profile.hidden:
+        return
+    for shown in (*profile.system, *profile.mounts):
+        real = os.path.realpath(shown)
+        if f"{workspace}/".startswith(f"{real}/") or f"{real}/".startswith(f"{workspace}/"):
+            raise RequestError(
+                "FAILED_PRECONDITION",
+                f"profile {profile.name} hides names of the workspace {workspace} and shows {shown} of the host, where "
+                "they could be seen all the same; choose another workspace, or a profile that does not show it",
             )

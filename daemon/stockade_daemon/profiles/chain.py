@@ -1,8 +1,7 @@
 """Chains of profiles: a profile that extends another, and that one perhaps a third.
 
 Keys that a profile gives replace those of its base; a list replaces the whole list; variables of [environment.set] are
-added to the base's one by one. Whether the result is stricter or wider than the base is not judged: who may install a
-profile may also write one from nothing.
+added to the base's one by one. A tightening (tighten.py) stands before the first profile of its chain.
 
 A session keeps the profile that it was opened with, so a chain can be kept as one text: the plain file where nothing is
 extended, else a JSON object of all its files. No TOML text begins with `{`, so the two cannot be confused.
@@ -20,6 +19,9 @@ from stockade_daemon.profiles import keys
 from stockade_daemon.settings import Settings
 
 MOST: Final = 8  # profiles in a chain
+TIGHTENING_KEYS: Final = tuple(key for key in keys.KEYS if key not in (keys.DESCRIPTION, keys.EXTENDS, keys.WIDEN))
+# What a profile refuses or demands: a tightening adds to these.
+_ADDED: Final = (keys.REQUIRED, keys.HIDDEN, keys.PROTECTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,7 @@ class File:
     name: str
     source: str  # what errors call it
     text: bytes
+    tightens: bool = False  # not a profile but what narrows one
 
 
 Find = Callable[[str], File]  # raises RequestError NOT_FOUND, ConfigurationError
@@ -65,12 +68,20 @@ def merge(files: Sequence[File]) -> Settings:
     read = [_read(file) for file in files]
     values: dict[str, Any] = {}
     variables: dict[str, str] = read[-1][keys.SET]  # of the chain's end the default counts as well
-    for at in reversed(read):
+    for file, at in zip(reversed(files), reversed(read), strict=True):
+        before = {key.name: values.get(key.name, key.default) for key in _ADDED}
         values |= at.values
+        if file.tightens:
+            values |= {name: tuple(dict.fromkeys((*old, *values.get(name, old)))) for name, old in before.items()}
         if keys.SET.name in at.values:
             variables = variables | at[keys.SET]
     values[keys.SET.name] = variables
     return Settings(document=read[0].document, values=values)
+
+
+def document(file: File) -> Settings:
+    """What one file of a chain says, with its places. Raises ConfigurationError."""
+    return _read(file)
 
 
 def digest(files: Sequence[File]) -> str:
@@ -89,7 +100,11 @@ def pack(files: Sequence[File]) -> bytes:
     if len(files) == 1:
         return files[0].text
     # The texts have been parsed, so they are UTF-8.
-    rows = [{"name": file.name, "source": file.source, "text": file.text.decode()} for file in files]
+    rows = [
+        {"name": file.name, "source": file.source, "text": file.text.decode()}
+        | ({"tightens": True} if file.tightens else {})
+        for file in files
+    ]
     return json.dumps({"chain": rows}, ensure_ascii=False).encode()
 
 
@@ -97,8 +112,12 @@ def unpack(text: bytes, *, name: str, source: str) -> tuple[File, ...]:
     """The chain that `pack` made of `text`."""
     if not text.startswith(b"{"):
         return (File(name, source, text),)
-    return tuple(File(row["name"], row["source"], row["text"].encode()) for row in json.loads(text)["chain"])
+    return tuple(
+        File(row["name"], row["source"], row["text"].encode(), row.get("tightens", False))
+        for row in json.loads(text)["chain"]
+    )
 
 
 def _read(file: File) -> Settings:
-    return settings.read(toml_text.parse(file.text, source=file.source), keys.KEYS)
+    document = toml_text.parse(file.text, source=file.source)
+    return settings.read(document, TIGHTENING_KEYS if file.tightens else keys.KEYS)

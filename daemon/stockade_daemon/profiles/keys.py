@@ -7,9 +7,12 @@ than that one does. docs/profiles.md shows the same list; a test keeps them equa
 import re
 from typing import Any, Final, Literal
 
+from stockade_daemon.profiles.patterns import PATTERN, workspace_pattern
+from stockade_daemon.profiles.secrets import MOST as MOST_SECRETS
+from stockade_daemon.profiles.secrets import secret_file, secret_name
 from stockade_daemon.profiles.shown import mount, system_path
 from stockade_daemon.settings import Key, Unfit, mapping, number, one_of, several, text, whole
-from stockade_daemon.values import Decision
+from stockade_daemon.values import Decision, Network
 
 # Groups of system calls. No program gets far without the first six, so a profile cannot leave them out.
 SYSCALL_GROUPS: Final = (
@@ -79,6 +82,10 @@ def _groups(value: object) -> tuple[str, ...]:
     return names
 
 
+def _widenable(value: object) -> str:
+    return one_of(*(key.name for key in KEYS if key not in (DESCRIPTION, EXTENDS, WIDEN)))(value)
+
+
 _ALLOW: Final[Decision] = "allow"
 _ASK: Final[Decision] = "ask"
 _DENY: Final[Decision] = "deny"
@@ -97,7 +104,16 @@ EXTENDS = Key(
     profile_name,
     "",
     "a profile's name",
-    "The profile that this one begins as; keys given here replace that one's. Without it: `strict`'s values.",
+    "The profile that this one begins as and narrows; keys given here replace that one's. "
+    "Without it: `strict`'s values.",
+)
+
+WIDEN: Final[Key[tuple[str, ...]]] = Key(
+    "widen",
+    several(_widenable, most=64),
+    (),
+    "array of names of keys",
+    "Keys by which this profile may allow more than the one it extends; any other key that does is an error.",
 )
 
 SYSTEM: Final[Key[tuple[str, ...]]] = Key(
@@ -131,6 +147,20 @@ MOUNTS: Final[Key[tuple[str, ...]]] = Key(
     'array of {path = "/absolute/path", mode = "ro"}; not / /etc /var /tmp themselves, nothing of /proc /sys /dev /run',
     "More host files and directories shown at the same place, read-only. All of them must exist.",
 )
+HIDDEN: Final[Key[tuple[str, ...]]] = Key(
+    "filesystem.hidden",
+    several(workspace_pattern, most=256),
+    (),
+    f"array of {PATTERN}",
+    "Names of the workspace that do not exist for a session, with all below them: no tool sees, reads or changes them.",
+)
+PROTECTED: Final[Key[tuple[str, ...]]] = Key(
+    "filesystem.protected",
+    several(workspace_pattern, most=256),
+    (),
+    f"array of {PATTERN}",
+    "Names of the workspace that are read but never changed, with all below them: FS_PROTECTED.",
+)
 TMP_MB = Key(
     "filesystem.tmp_mb",
     whole(1, 65536),
@@ -142,21 +172,24 @@ TMP_INODES = Key(
     "filesystem.tmp_inodes", whole(64, 10_000_000), 4096, "64 to 10000000", "How many names they can hold."
 )
 
-_NONE: Final[Literal["none", "loopback"]] = "none"
-_LOOPBACK: Final[Literal["none", "loopback"]] = "loopback"
+SECRETS: Final[Key[dict[str, str]]] = Key(
+    "secrets",
+    mapping(secret_name, secret_file, most=MOST_SECRETS),
+    {},
+    'table of NAME = {file = "/absolute/path"}, at most 16; the file open to its owner alone, at most 64 KiB',
+    "Secrets for bodies: each is the file /run/secrets/NAME inside, in memory, for the worker alone.",
+)
+
+_NONE: Final[Network] = "none"
+_LOOPBACK: Final[Network] = "loopback"
+_HOST: Final[Network] = "host"
 MODE = Key(
     "network.mode",
-    one_of(
-        _NONE,
-        _LOOPBACK,
-        refused={
-            "host": 'is "host", which this version does not offer; the nearest allowed value is "loopback", '
-            "an interface that only the call's own processes share"
-        },
-    ),
+    one_of(_NONE, _LOOPBACK, _HOST),
     _NONE,
-    '"none" or "loopback"',
-    "none: no interface at all. loopback: 127.0.0.1 and ::1 of the call's own, reaching nobody else.",
+    '"none", "loopback" or "host"',
+    "none: no interface at all. loopback: 127.0.0.1 and ::1 of the call's own, reaching nobody else. "
+    "host: the host's network, with all that listens on it.",
 )
 
 SYSCALLS: Final[Key[tuple[str, ...]]] = Key(
@@ -281,10 +314,14 @@ REQUIRED: Final[Key[tuple[str, ...]]] = Key(
 KEYS: Final[tuple[Key[Any], ...]] = (
     DESCRIPTION,
     EXTENDS,
+    WIDEN,
     SYSTEM,
     MOUNTS,
+    HIDDEN,
+    PROTECTED,
     TMP_MB,
     TMP_INODES,
+    SECRETS,
     MODE,
     SET,
     PASS,

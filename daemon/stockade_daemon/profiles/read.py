@@ -14,9 +14,10 @@ from types import MappingProxyType
 from typing import Final
 
 from stockade_daemon import settings, toml_text
-from stockade_daemon.errors import ConfigurationError, RequestError
+from stockade_daemon.errors import ConfigurationError, Mistake, RequestError
 from stockade_daemon.profiles import chain, keys
 from stockade_daemon.profiles.chain import File
+from stockade_daemon.profiles.widening import widenings
 from stockade_daemon.values import Approval, Limits, Profile
 
 _SUFFIX: Final = ".toml"
@@ -50,15 +51,15 @@ def load(name: str, *, directories: Sequence[Path]) -> Profile:
     faulty, cannot be read, or stands in two directories.
     """
     find = partial(_find, directories)
-    return _profile(chain.follow(find(name), find, found=True))
+    return effective(chain.follow(find(name), find, found=True))
 
 
 def parse(text: bytes, *, name: str, source: str, directories: Sequence[Path]) -> Profile:
     """The profile that `text` describes; what it extends is looked up in `directories`.
 
-    Raises ConfigurationError `source:line: what is wrong; what is right`.
+    Raises ConfigurationError `source:line:column: what is wrong; what is right`.
     """
-    return _profile(chain.follow(File(name, source, text), partial(_find, directories), found=False))
+    return effective(chain.follow(File(name, source, text), partial(_find, directories), found=False))
 
 
 def restore(text: bytes, *, name: str, source: str) -> Profile:
@@ -66,12 +67,61 @@ def restore(text: bytes, *, name: str, source: str) -> Profile:
 
     Raises ConfigurationError where this version no longer takes it.
     """
-    return _profile(chain.unpack(text, name=name, source=source))
+    return effective(chain.unpack(text, name=name, source=source))
 
 
 def own_text(text: bytes) -> bytes:
-    """Of a profile's `text` the bytes of its own file, without those that it extends."""
-    return chain.unpack(text, name="", source="")[0].text
+    """Of a profile's `text` the bytes of its own file, without those that it extends and those that tighten it."""
+    return next(file.text for file in chain.unpack(text, name="", source="") if not file.tightens)
+
+
+def own_tightening(text: bytes) -> bytes:
+    """Of a profile's `text` what narrows it, empty where nothing does."""
+    first = chain.unpack(text, name="", source="")[0]
+    return first.text if first.tightens else b""
+
+
+def effective(files: Sequence[File]) -> Profile:
+    """The profile that a chain comes to.
+
+    Raises ConfigurationError for a file that allows more than what it extends or tightens and does not say so.
+    """
+    profiles = [_profile(files[start:]) for start in range(len(files))]
+    for file, child, parent in zip(files, profiles, profiles[1:], strict=False):
+        _refuse_widening(file, child, parent)
+    if profiles[0].network == "host" and "net" in profiles[0].required_layers:
+        at = chain.document(files[0]).document
+        place = keys.REQUIRED.way if keys.REQUIRED.way in at.places else keys.MODE.way
+        at.refuse(
+            place,
+            '`layers.required` has "net", which `network.mode = "host"` gives up: take it out of the list, or choose '
+            "another mode",
+        )
+    if keys.WIDEN.name in chain.document(files[-1]).values:
+        chain.document(files[-1]).document.refuse(
+            keys.WIDEN.way, "`widen` is of use only beside `extends`; take it out, or extend a profile"
+        )
+    return profiles[0]
+
+
+def _refuse_widening(file: File, child: Profile, parent: Profile) -> None:
+    at = chain.document(file)
+    named = () if file.tightens else at[keys.WIDEN]
+    found = [each for each in widenings(child, parent) if each.key not in named]
+    if not found:
+        return
+    if file.tightens:
+        remedy = f"than profile {parent.name}, and a session can only be narrower: take it out"
+    else:
+        remedy = "than `{base}`, which it extends: make it narrower, or say so with widen = [{keys}]".format(
+            base=at[keys.EXTENDS], keys=", ".join(f'"{key}"' for key in (*named, *(each.key for each in found)))
+        )
+    mistakes = []
+    for each in found:
+        way = tuple(each.key.split("."))
+        place = way if way in at.document.places else keys.EXTENDS.way
+        mistakes.append(at.document.mistake(place, f"{each}; this allows more {remedy}"))
+    raise ConfigurationError(*sorted(mistakes, key=lambda mistake: (mistake.line, mistake.column)))
 
 
 def _find(directories: Sequence[Path], name: str) -> File:
@@ -85,21 +135,28 @@ def _find(directories: Sequence[Path], name: str) -> File:
         raise RequestError("NOT_FOUND", f"no profile is named {name[:80]!r}; {hint}")
     if len(found) > 1:
         places = " and ".join(str(path) for path in found)
-        raise ConfigurationError(f"{found[1]}:1: two profiles are named {name!r}, {places}; rename one of them")
+        raise ConfigurationError(
+            Mistake(str(found[1]), 1, 1, f"two profiles are named {name!r}, {places}; rename one of them")
+        )
     return File(name, str(found[0]), _contents(found[0]))
 
 
 def _profile(files: Sequence[File]) -> Profile:
     at = chain.merge(files)
     environment = at[keys.SET]
+    secrets: dict[str, str] = at[keys.SECRETS]
+    own = next(file for file in files if not file.tightens)
     return Profile(
-        name=files[0].name,
+        name=own.name,
         text=chain.pack(files),
         digest=chain.digest(files),
-        source=files[0].source,
+        source=own.source,
         description=at[keys.DESCRIPTION],
         system=at[keys.SYSTEM],
         mounts=at[keys.MOUNTS],
+        hidden=at[keys.HIDDEN],
+        protected=at[keys.PROTECTED],
+        secrets=MappingProxyType(secrets),
         network=at[keys.MODE],
         syscalls=at[keys.SYSCALLS],
         environment=MappingProxyType(environment),
@@ -133,9 +190,10 @@ def _contents(path: Path) -> bytes:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         with open(descriptor, "rb") as file:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise ConfigurationError(f"{path}:1: this is not a regular file; put the profile's text here")
+                raise ConfigurationError(
+                    Mistake(str(path), 1, 1, "this is not a regular file; put the profile's text here")
+                )
             return file.read(toml_text.MAX_BYTES + 1)
     except OSError as error:
-        raise ConfigurationError(
-            f"{path}:1: the file cannot be read: {error.strerror}; make it readable to the daemon"
-        ) from error
+        reason = f"the file cannot be read: {error.strerror}; make it readable to the daemon"
+        raise ConfigurationError(Mistake(str(path), 1, 1, reason)) from error

@@ -23,6 +23,8 @@ from stockade.v1 import (
     daemon_pb2_grpc,
     events_pb2,
     events_pb2_grpc,
+    profiles_pb2,
+    profiles_pb2_grpc,
     sessions_pb2,
     sessions_pb2_grpc,
 )
@@ -35,10 +37,11 @@ from stockade_daemon.rpc.calls import CallsService
 from stockade_daemon.rpc.catalog import CatalogService
 from stockade_daemon.rpc.daemon import DaemonService
 from stockade_daemon.rpc.events import EventsService
+from stockade_daemon.rpc.profiles import ProfilesService
 from stockade_daemon.rpc.sessions import SessionsService
 from stockade_daemon.rpc.wire import MESSAGE_BYTES
 
-_FILES = (approvals_pb2, calls_pb2, catalog_pb2, daemon_pb2, events_pb2, sessions_pb2)
+_FILES = (approvals_pb2, calls_pb2, catalog_pb2, daemon_pb2, events_pb2, profiles_pb2, sessions_pb2)
 _OPTIONS = (
     ("grpc.max_receive_message_length", MESSAGE_BYTES),
     ("grpc.max_send_message_length", MESSAGE_BYTES),
@@ -132,6 +135,7 @@ async def serving(socket: Path, services: Services, engine: Engine, rules: Rules
     server = grpc.aio.server(options=_OPTIONS)
     daemon_pb2_grpc.add_DaemonServicer_to_server(DaemonService(services.pool, rules), server)
     catalog_pb2_grpc.add_CatalogServicer_to_server(CatalogService(services.tools, services.describing, rules), server)
+    profiles_pb2_grpc.add_ProfilesServicer_to_server(ProfilesService(rules), server)
     sessions_pb2_grpc.add_SessionsServicer_to_server(SessionsService(engine, services.ledger), server)
     calls_pb2_grpc.add_CallsServicer_to_server(CallsService(engine, services.ledger), server)
     events_pb2_grpc.add_EventsServicer_to_server(EventsService(services.ledger), server)

@@ -27,6 +27,7 @@ class SessionsService(sessions_pb2_grpc.SessionsServicer):
             profile_name=request.profile_text.name if by_text else request.profile_name,
             profile_text=request.profile_text.toml if by_text else None,
             approval_policy=request.approval_policy,
+            tightening=request.tightening,
         )
         return wire.session(await self._engine.sessions.open(opening))
 

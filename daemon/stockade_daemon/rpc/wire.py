@@ -15,6 +15,7 @@ from stockade_daemon import json_text
 from stockade_daemon.errors import ConfigurationError, InfrastructureFailure, RequestError
 from stockade_daemon.ledger.records import CallRecord, SessionRecord
 from stockade_daemon.policy.approvals import Ask
+from stockade_daemon.profiles.read import own_tightening
 from stockade_daemon.values import Event, Json, Layer, Manifest
 
 _log = logging.getLogger(__name__)
@@ -107,6 +108,7 @@ def session(record: SessionRecord) -> sessions_pb2.Session:
         state=record.state,
         opened_ms=record.opened_ms,
         last_seq=record.last_seq,
+        tightening=own_tightening(record.profile_text),
     )
 
 

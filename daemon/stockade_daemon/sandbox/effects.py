@@ -6,6 +6,7 @@ Read only when the worker's pid namespace is gone: before that a process could s
 import json
 import os
 import stat
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -37,8 +38,11 @@ class Difference:
     total: int  # may be larger than len(effects)
 
 
-def difference(upper: str, lower: str) -> Difference:
-    """Lists what `upper` changes of `lower`, by path order. Directories that merely contain changes are left out."""
+def difference(upper: str, lower: str, *, hides: Callable[[bytes], bool] = lambda path: False) -> Difference:
+    """Lists what `upper` changes of `lower`, by path order. Directories that merely contain changes are left out.
+
+    `hides`: names that the command could not see, so that what it made there is new.
+    """
     found: list[Effect] = []
     total = size = 0
     pending = [""]
@@ -47,7 +51,7 @@ def difference(upper: str, lower: str) -> Difference:
         descend = []
         for name in _names(os.path.join(upper, below)):
             path = os.path.join(below, name)
-            effect, deeper = _effect(upper, lower, path)
+            effect, deeper = _effect(upper, lower, path, hides)
             if deeper and len(os.fsencode(path)) < _LONGEST_PATH:
                 descend.append(path)
             if effect is not None:
@@ -89,11 +93,11 @@ def _names(directory: str) -> list[str]:
         return sorted(os.listdir(directory))
 
 
-def _effect(upper: str, lower: str, path: str) -> tuple[Effect | None, bool]:
+def _effect(upper: str, lower: str, path: str, hides: Callable[[bytes], bool]) -> tuple[Effect | None, bool]:
     """The effect at `path`, and whether there is more below it."""
     above = os.lstat(os.path.join(upper, path))
     try:
-        below: os.stat_result | None = _below(lower, path)
+        below: os.stat_result | None = None if hides(os.fsencode(path)) else _below(lower, path)
     except OSError:
         # Nothing is there; or it lies in a directory of the workspace that the daemon may not search, and then what the
         # command made of it is all that can be told.

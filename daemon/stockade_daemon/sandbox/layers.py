@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from stockade_daemon.values import Layer
+from stockade_daemon.values import Layer, Network
 
 _NONE = "0000000000000000"
 _CAPABILITY_SETS = ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")
+_HOSTS = 'network.mode is "host": workers have the host\'s network'
 _NAMESPACES: Final = {
     "user": "user", "mount": "mnt", "pid": "pid", "net": "net", "ipc": "ipc", "uts": "uts", "cgroup_ns": "cgroup",
     "time": "time_for_children",
@@ -14,7 +15,13 @@ _NAMESPACES: Final = {
 
 
 def held(
-    facts: Mapping[str, Any], ours: Mapping[str, int], *, own_uid: bool, overlay: bool, cgroup: Layer
+    facts: Mapping[str, Any],
+    ours: Mapping[str, int],
+    *,
+    own_uid: bool,
+    overlay: bool,
+    cgroup: Layer,
+    network: Network = "none",
 ) -> tuple[Layer, ...]:
     """The layers of a sealed worker. `ours`: inode numbers of the daemon's own namespaces, which none may equal.
     `cgroup`: what was found when it was put into its control group."""
@@ -23,7 +30,7 @@ def held(
         Layer(
             name,
             namespaces.get(kind) not in (None, ours.get(kind)),
-            "" if namespaces.get(kind) else "this kernel has none",
+            _HOSTS if network == "host" and name == "net" else "" if namespaces.get(kind) else "this kernel has none",
         )
         for name, kind in _NAMESPACES.items()
     ]

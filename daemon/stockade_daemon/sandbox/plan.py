@@ -1,5 +1,6 @@
 """A profile as a plan: what the mounter builds and what the zygote gives every worker, as plain data."""
 
+import contextlib
 import os
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,7 @@ HOSTNAME = "stockade"
 # Bodies of the built-in tools share a template; importing them is safe, because they are ours.
 MODULES = ("stockade_worker.tools.read", "stockade_worker.tools.edit")
 _HOME = "/tmp"  # noqa: S108 (the worker's own)
+_MOST_RESOLVER = 16 * 1024  # characters of /etc/resolv.conf
 _PATH = "/usr/local/bin:/usr/bin:/bin"
 _FILES = {
     "/etc/passwd": "root:x:0:0:root:/:/usr/sbin/nologin\n"
@@ -47,9 +49,10 @@ def plan(profile: Profile, *, workspace: str | None, host_uid: int | None) -> Pl
         root={
             "system": list(profile.system),
             "mounts": list(profile.mounts),
+            "secrets": dict(profile.secrets),
             "trees": [each for each in library.trees() if not _below(each, profile.system)],
             "library": library.packages(),
-            "files": _FILES,
+            "files": _FILES | (_names_of_the_host() if profile.network == "host" else {}),
             "workspace": workspace,
             "interpreter": library.executable(),
             "host_uid": host_uid,
@@ -59,7 +62,7 @@ def plan(profile: Profile, *, workspace: str | None, host_uid: int | None) -> Pl
             "hostname": HOSTNAME,
             "modules": list(MODULES),
             "environment": environment(profile),
-            "loopback": profile.network == "loopback",
+            "network": profile.network,
             "workspace": workspace,
             "mounts_below_tmp": below_tmp(profile.mounts),
             "limits": {
@@ -75,6 +78,16 @@ def plan(profile: Profile, *, workspace: str | None, host_uid: int | None) -> Pl
         },
         blob=programs.allow + programs.arguments,
     )
+
+
+def _names_of_the_host() -> dict[str, str]:
+    """How the host finds addresses by name. Raises OSError where it cannot be read."""
+    with contextlib.suppress(FileNotFoundError), open("/etc/resolv.conf", encoding="utf-8", errors="replace") as file:
+        return {
+            "/etc/resolv.conf": file.read(_MOST_RESOLVER),
+            "/etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\n",
+        }
+    return {}
 
 
 def environment(profile: Profile) -> dict[str, str]:

@@ -10,7 +10,7 @@ from stockade_daemon.errors import ConfigurationError, SandboxFailure
 from stockade_daemon.sandbox import uids
 from stockade_daemon.sandbox.cgroups import Cgroups
 from stockade_daemon.sandbox.mounter import Mounter
-from stockade_daemon.sandbox.room import Place, Room
+from stockade_daemon.sandbox.room import Hidden, Place, Room
 from stockade_daemon.sandbox.scratch import ScratchRoom
 from stockade_daemon.sandbox.worker import Worker
 from stockade_daemon.values import Access, Layer, Profile
@@ -74,8 +74,11 @@ class Pool:
                     for session_id in list(pool._rooms):
                         closing.create_task(pool.close_room(session_id))
 
-    def open_room(self, session_id: str, profile: Profile, place: Place | None) -> None:
-        """Makes room for a session. Nothing is started before its first call."""
+    def open_room(self, session_id: str, profile: Profile, place: Place | None, *, hidden: Hidden = None) -> None:
+        """Makes room for a session. Nothing is started before its first call.
+
+        `hidden` looks for the names of the place that views must not show, each time that one is made.
+        """
         if session_id not in self._rooms:
             self._number += 1
             self._rooms[session_id] = Room(
@@ -86,6 +89,7 @@ class Pool:
                 scratch=self._scratch,
                 uids=self._uids,
                 cgroups=self._cgroups,
+                hidden=hidden,
             )
 
     async def close_room(self, session_id: str) -> None:

@@ -5,10 +5,13 @@ import errno
 import logging
 import os
 from collections import defaultdict
+from collections.abc import Callable
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from stockade_daemon.errors import SandboxFailure
+from stockade_daemon.sandbox import covers
 from stockade_daemon.sandbox import layers as layer_rules
 from stockade_daemon.sandbox.cgroups import Cgroups
 from stockade_daemon.sandbox.channel import ChannelClosed
@@ -17,10 +20,12 @@ from stockade_daemon.sandbox.plan import plan
 from stockade_daemon.sandbox.scratch import Scratch, ScratchRoom
 from stockade_daemon.sandbox.template import Template
 from stockade_daemon.sandbox.uids import UidAllotment
-from stockade_daemon.sandbox.worker import Ends, Worker
+from stockade_daemon.sandbox.worker import Cover, Ends, Worker
 from stockade_daemon.values import Access, Profile
 
 _log = logging.getLogger(__name__)
+# Looks for the names of the workspace that views must not show, in a thread. Raises OSError. None: there are none.
+Hidden: TypeAlias = Callable[[], tuple[bytes, ...]] | None
 # Where id-mapped mounts are not to be had: an old kernel, a file system that does not know them, a user namespace.
 _NO_IDMAP = {errno.EINVAL, errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS}
 
@@ -52,6 +57,7 @@ class Room:
         scratch: ScratchRoom,
         uids: UidAllotment,
         cgroups: Cgroups,
+        hidden: Hidden,
     ) -> None:
         self._key = key
         self._profile = profile
@@ -60,6 +66,8 @@ class Room:
         self._scratch = scratch
         self._uids = uids
         self._cgroups = cgroups
+        self._hidden = hidden
+        self._owner: tuple[int, int] | None = None  # of the workspace, where it looks like the worker
         self._uid: int | None = None
         self._template: Template | None = None
         self._stack = AsyncExitStack()
@@ -75,9 +83,11 @@ class Room:
     async def take(self, access: Access) -> Worker:
         """A sealed worker that has had no job. Raises SandboxFailure."""
         self.used = asyncio.get_running_loop().time()
+        names = await self._names(access) if self._prepared[access] else ()
         while self._prepared[access]:
             worker = self._prepared[access].pop()
-            if worker.alive():
+            # What is hidden by name may have come since its view was made.
+            if worker.alive() and worker.cover.names == names:
                 return worker
             await worker.close()
         return await self._make(access)
@@ -93,6 +103,17 @@ class Room:
             await worker.close()
         else:
             self._prepared[access].append(worker)
+
+    async def _names(self, access: Access) -> tuple[bytes, ...]:
+        """The names that a view has to cover now. Raises SandboxFailure."""
+        if access is Access.NONE or self._place is None or self._hidden is None:
+            return ()
+        try:
+            return await asyncio.to_thread(self._hidden)
+        except OSError as error:
+            raise SandboxFailure(
+                "SANDBOX_FAILED", f"what profile {self._profile.name} hides cannot be looked for: {error}"
+            ) from error
 
     async def _make(self, access: Access) -> Worker:
         for attempt in (1, 2):
@@ -142,6 +163,7 @@ class Room:
         request = {"key": self._key, "path": place.path, "device": place.device, "inode": place.inode}
         try:
             await self._mounter.ask("workspace", {**request, "owner": owner, "worker": self._uid})
+            self._owner = None if owner is None else (found.st_uid, found.st_gid)
         except OSError as error:
             if owner is None or error.errno not in _NO_IDMAP:
                 raise SandboxFailure(
@@ -149,6 +171,7 @@ class Room:
                 ) from error
             _log.warning("%s cannot be id-mapped (%s): workers see its files as somebody else's", place.path, error)
             await self._mounter.ask("workspace", {**request, "owner": None, "worker": None})
+            self._owner = None
         stack.push_async_callback(self._forget)
 
     async def _forget(self) -> None:
@@ -159,13 +182,17 @@ class Room:
     async def _spawn(self, template: Template, access: Access) -> Worker:
         scratch: Scratch | None = None
         mount: int | None = None
+        cover = Cover()
         ends = Ends()
         try:
-            if access is Access.OVERLAY and self._place is not None:
-                scratch = self._scratch.make(mode=self._mode, uid=self._uid)
-                mount = await self._mounter.make("overlay", {"key": self._key, "scratch": str(scratch.path)})
-            elif access is Access.READ and self._place is not None:
-                mount = await self._mounter.make("view", {"key": self._key})
+            if access is not Access.NONE and self._place is not None:
+                cover = await self._cover(access, self._place)
+                request = {"key": self._key, "cover": str(cover.layer.path) if cover.layer is not None else None}
+                if access is Access.OVERLAY:
+                    scratch = self._scratch.make(mode=self._mode, uid=self._uid)
+                    mount = await self._mounter.make("overlay", {**request, "scratch": str(scratch.path)})
+                else:
+                    mount = await self._mounter.make("view", request)
             if self._uid is not None:
                 ends.give_to(self._uid)
             given = (*ends.inner(), *(() if mount is None else (mount,)))
@@ -173,8 +200,9 @@ class Room:
         except BaseException as error:
             ends.close_inner()
             ends.close_outer()
-            if scratch is not None:
-                await scratch.remove()
+            for each in (scratch, cover.layer):
+                if each is not None:
+                    await each.remove()
             if isinstance(error, OSError):
                 raise SandboxFailure("SANDBOX_FAILED", f"a worker's workspace cannot be mounted: {error}") from error
             raise
@@ -182,7 +210,7 @@ class Room:
             if mount is not None:
                 os.close(mount)
         ends.close_inner()
-        worker = Worker(ends, pidfd, limits=self._profile.limits, scratch=scratch)
+        worker = Worker(ends, pidfd, limits=self._profile.limits, scratch=scratch, cover=cover)
         try:
             in_group = await worker.join(self._cgroups)
             await worker.go()
@@ -193,6 +221,7 @@ class Room:
                 own_uid=self._uid is not None,
                 overlay=scratch is not None,
                 cgroup=in_group,
+                network=self._profile.network,
             )
             lacking = layer_rules.missing(worker.layers, self._profile.required_layers)
             if lacking:
@@ -206,6 +235,29 @@ class Room:
             await worker.close()
             raise
         return worker
+
+    async def _cover(self, access: Access, place: Place) -> Cover:
+        """The layer that hides what is to be hidden now. Raises SandboxFailure, OSError."""
+        names = await self._names(access)
+        if not names:
+            return Cover()
+        layer = self._scratch.bare()
+        try:
+            await asyncio.to_thread(covers.build, layer.path, place.path, names, ids=self._ids)
+        except BaseException:
+            await layer.remove()
+            raise
+        return Cover(names, layer)
+
+    def _ids(self, uid: int, gid: int) -> tuple[int, int]:
+        """What the owner of a file of the workspace is for workers (worker/idmap.py)."""
+        if self._owner is None or self._uid is None:
+            return uid, gid
+        swapped = [
+            self._uid if each == owner else owner if each == self._uid else each
+            for each, owner in zip((uid, gid), self._owner, strict=True)
+        ]
+        return swapped[0], swapped[1]
 
     async def close(self) -> None:
         """Retires for good: what is still being made meanwhile is ended as well."""

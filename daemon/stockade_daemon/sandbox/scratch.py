@@ -42,12 +42,17 @@ class ScratchRoom:
             except OSError as error:
                 raise ConfigurationError(f"{left}: cannot remove what an earlier daemon left: {error}") from error
 
-    def make(self, *, mode: int, uid: int | None) -> Scratch:
-        """A new scratch directory; its upper directory has the workspace's mode, and the worker's uid if it has one:
-        what the upper directory says is what the merged root will say."""
+    def bare(self) -> Scratch:
+        """A new scratch directory with nothing in it."""
         self._number += 1
         scratch = Scratch(self._place / f"{os.getpid()}-{self._number}")
         scratch.path.mkdir(mode=0o700)
+        return scratch
+
+    def make(self, *, mode: int, uid: int | None) -> Scratch:
+        """A new scratch directory; its upper directory has the workspace's mode, and the worker's uid if it has one:
+        what the upper directory says is what the merged root will say."""
+        scratch = self.bare()
         for name, bits in (("upper", stat.S_IMODE(mode)), ("work", 0o700)):
             directory = scratch.path / name
             directory.mkdir()

@@ -57,6 +57,10 @@ class Template:
                     raise SandboxFailure(
                         "SANDBOX_FAILED", f"profile {plan.profile} mounts {answer.header.get('message')}"
                     )
+                if answer.header.get("step") == "secrets":
+                    raise SandboxFailure(
+                        "SANDBOX_FAILED", f"profile {plan.profile} gives a secret from {answer.header.get('message')}"
+                    )
                 raise unavailable(answer.header)
             yield cls(channel)
 

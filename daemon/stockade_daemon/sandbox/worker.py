@@ -60,12 +60,21 @@ class Ends:
         os.close(self.stderr[0])
 
 
+@dataclass(frozen=True, slots=True)
+class Cover:
+    """What a worker's view of the workspace leaves out."""
+
+    names: tuple[bytes, ...] = ()  # hidden names that were there when the view was made
+    layer: Scratch | None = None  # the directory that covers them
+
+
 class Worker:
     """A sealed sandbox that waits for its one job. `close` ends it, whatever it is doing."""
 
-    def __init__(self, ends: Ends, pidfd: int, *, limits: Limits, scratch: Scratch | None) -> None:
+    def __init__(self, ends: Ends, pidfd: int, *, limits: Limits, scratch: Scratch | None, cover: Cover) -> None:
         self.layers: tuple[Layer, ...] = ()  # known once it is ready
         self.scratch = scratch
+        self.cover = cover
         self.stdout = ends.stdout[0]
         self.stderr = ends.stderr[0]
         self.requests = FrameChannel(ends.requests[0], max_header=_MAX_HEADER, max_blob=_MAX_BLOB)
@@ -203,8 +212,9 @@ class Worker:
         os.close(self.stderr)
         if self._group is not None:
             await asyncio.to_thread(self._group.remove)
-        if self.scratch is not None:
-            await self.scratch.remove()
+        for each in (self.scratch, self.cover.layer):
+            if each is not None:
+                await each.remove()
 
 
 def _host_pid(pidfd: int) -> int:

@@ -27,6 +27,7 @@ class OpenSessionRequest(_message.Message):
     PROFILE_NAME_FIELD_NUMBER: _builtins.int
     PROFILE_TEXT_FIELD_NUMBER: _builtins.int
     APPROVAL_POLICY_FIELD_NUMBER: _builtins.int
+    TIGHTENING_FIELD_NUMBER: _builtins.int
     session_id: _builtins.str
     """chosen by the client: 1 to 128 of A-Z a-z 0-9 . _ -"""
     workspace: _builtins.str
@@ -34,6 +35,11 @@ class OpenSessionRequest(_message.Message):
     profile_name: _builtins.str
     approval_policy: _builtins.str
     """ask (default): asks go to an approver; never: whatever would be asked is rejected without asking."""
+    tightening: _builtins.bytes
+    """Narrows the profile for this session alone: TOML with the keys of a profile, at most 64 KiB; empty: nothing. A key
+    that would allow more is INVALID_ARGUMENT, with the place, the key and what it would allow. It belongs to the
+    session like its profile: it counts in profile_digest, and another one is ALREADY_EXISTS.
+    """
     @_builtins.property
     def profile_text(self) -> Global___ProfileText: ...
     def __init__(
@@ -44,10 +50,11 @@ class OpenSessionRequest(_message.Message):
         profile_name: _builtins.str = ...,
         profile_text: Global___ProfileText | None = ...,
         approval_policy: _builtins.str = ...,
+        tightening: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["profile", b"profile", "profile_name", b"profile_name", "profile_text", b"profile_text"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["approval_policy", b"approval_policy", "profile", b"profile", "profile_name", b"profile_name", "profile_text", b"profile_text", "session_id", b"session_id", "workspace", b"workspace"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["approval_policy", b"approval_policy", "profile", b"profile", "profile_name", b"profile_name", "profile_text", b"profile_text", "session_id", b"session_id", "tightening", b"tightening", "workspace", b"workspace"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType_profile: _TypeAlias = _typing.Literal["profile_name", "profile_text"]  # noqa: Y015
     _WhichOneofArgType_profile: _TypeAlias = _typing.Literal["profile", b"profile"]  # noqa: Y015
@@ -163,11 +170,12 @@ class Session(_message.Message):
     STATE_FIELD_NUMBER: _builtins.int
     OPENED_MS_FIELD_NUMBER: _builtins.int
     LAST_SEQ_FIELD_NUMBER: _builtins.int
+    TIGHTENING_FIELD_NUMBER: _builtins.int
     session_id: _builtins.str
     workspace: _builtins.str
     profile_name: _builtins.str
     profile_digest: _builtins.str
-    """SHA-256, lower-case hex, over the profile's text and those that it extends"""
+    """SHA-256, lower-case hex, over the profile's text, what narrows it and what it extends"""
     approval_policy: _builtins.str
     """ask | never"""
     state: _builtins.str
@@ -176,6 +184,8 @@ class Session(_message.Message):
     """milliseconds since 1970, UTC"""
     last_seq: _builtins.int
     """sequence number of the session's newest event"""
+    tightening: _builtins.bytes
+    """as it was opened with"""
     def __init__(
         self,
         *,
@@ -187,10 +197,11 @@ class Session(_message.Message):
         state: _builtins.str = ...,
         opened_ms: _builtins.int = ...,
         last_seq: _builtins.int = ...,
+        tightening: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["approval_policy", b"approval_policy", "last_seq", b"last_seq", "opened_ms", b"opened_ms", "profile_digest", b"profile_digest", "profile_name", b"profile_name", "session_id", b"session_id", "state", b"state", "workspace", b"workspace"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["approval_policy", b"approval_policy", "last_seq", b"last_seq", "opened_ms", b"opened_ms", "profile_digest", b"profile_digest", "profile_name", b"profile_name", "session_id", b"session_id", "state", b"state", "tightening", b"tightening", "workspace", b"workspace"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

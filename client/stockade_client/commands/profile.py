@@ -1,0 +1,95 @@
+"""`stockade profile`: what profiles say, and what is wrong with one."""
+
+import json
+from dataclasses import asdict
+from typing import Any, Final
+
+import click
+
+from stockade_client.commands import options
+from stockade_client.commands.running import FAILED, OK, a_daemon, run
+from stockade_client.visible import visible
+
+_PROFILE: Final = click.argument("profile", metavar="NAME|FILE", callback=options.named)
+
+
+@click.group()
+def command() -> None:
+    """Look at profiles: which there are, what they say, what is wrong.
+
+    NAME is a profile that the daemon knows; FILE has "/" in it or ends in .toml.
+    """
+
+
+@command.command("list")
+@options.as_json()
+def list_(as_json: bool) -> None:
+    """List all profiles; those that cannot be used with the reason."""
+
+    async def body() -> int:
+        async with a_daemon() as daemon:
+            for each in await daemon.profiles.list():
+                base = f" (extends {each.extends})" if each.extends else ""
+                said = f"cannot be used: {each.fault}" if each.fault else each.description + base
+                _print(each, as_json, f"{visible(each.name):<16} {visible(said)}")
+        return OK
+
+    run(body)
+
+
+@command.command()
+@_PROFILE
+@options.as_json()
+def show(profile: str, as_json: bool) -> None:
+    """Print a profile's text, and the texts of those that it extends."""
+
+    async def body() -> int:
+        async with a_daemon() as daemon:
+            files = await daemon.profiles.show(profile)
+        for each in files:
+            head = f"# {visible(each.source)}\n" if len(files) > 1 else ""
+            _print(each, as_json, head + visible(each.toml).rstrip("\n") + "\n" * (len(files) > 1))
+        return OK
+
+    run(body)
+
+
+@command.command()
+@_PROFILE
+@options.as_json()
+def explain(profile: str, as_json: bool) -> None:
+    """Print every setting in force and FILE:LINE that set it, or "default"."""
+
+    async def body() -> int:
+        async with a_daemon() as daemon:
+            settings = await daemon.profiles.explain(profile)
+        width = max((len(each.key) for each in settings), default=0)
+        for each in settings:
+            place = f"{each.source}:{each.line}" if each.source else "default"
+            _print(each, as_json, f"{visible(each.key):<{width}} = {visible(each.value)}  # {visible(place)}")
+        return OK
+
+    run(body)
+
+
+@command.command()
+@_PROFILE
+@options.as_json()
+def check(profile: str, as_json: bool) -> None:
+    """Print every mistake of a profile as FILE:LINE:COLUMN: reason.
+
+    Exit status: 0 it can be used, 1 it has mistakes, 2 there is no such profile.
+    """
+
+    async def body() -> int:
+        async with a_daemon() as daemon:
+            mistakes = await daemon.profiles.check(profile)
+        for each in mistakes:
+            _print(each, as_json, visible(str(each)))
+        return FAILED if mistakes else OK
+
+    run(body)
+
+
+def _print(value: Any, as_json: bool, line: str) -> None:
+    print(json.dumps(asdict(value), ensure_ascii=False) if as_json else line)

@@ -1,0 +1,96 @@
+"""Looking at a daemon's profiles: what they say, and what is wrong with one.
+
+A profile is a name that the daemon knows, or a file of the caller's (with "/" or ending in .toml), whose text is sent.
+"""
+
+import os
+from dataclasses import dataclass
+
+from stockade.v1 import profiles_pb2, sessions_pb2
+from stockade_client import profiles, wire
+from stockade_client.link import Link
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileInfo:
+    """A profile in the daemon's list."""
+
+    name: str
+    description: str
+    source: str  # its file on the daemon's host
+    extends: str  # empty: nothing
+    digest: str  # empty: it cannot be used
+    fault: str  # empty, or why it cannot be used
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileFile:
+    name: str
+    source: str
+    toml: str
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A value in force."""
+
+    key: str
+    value: str  # as TOML writes it
+    source: str  # the file that set it; empty: it is the default
+    line: int  # from 1; 0 for a default
+    column: int
+
+
+@dataclass(frozen=True, slots=True)
+class Mistake:
+    source: str
+    line: int
+    column: int
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.source}:{self.line}:{self.column}: {self.reason}"
+
+
+class Inspection:
+    """Made by `Daemon.profiles`. Each method raises NotFound for a name that nobody has, InvalidRequest for a faulty
+    profile, except `check`, which is there to say what is wrong."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+
+    async def list(self) -> list[ProfileInfo]:
+        """All profiles by name, those that cannot be used included."""
+        request = profiles_pb2.ListProfilesRequest()
+        response = await self._link.ask(self._link.profiles.List, request, "list its profiles")
+        return [
+            ProfileInfo(each.name, each.description, each.source, each.extends, each.digest, each.fault)
+            for each in response.profiles
+        ]
+
+    async def show(self, profile: str | os.PathLike[str]) -> tuple[ProfileFile, ...]:
+        """The profile's text, then those that it extends, nearest first."""
+        request = profiles_pb2.ShowProfileRequest(profile=_chosen(profile))
+        response = await self._link.ask(self._link.profiles.Show, request, "show a profile")
+        return tuple(
+            ProfileFile(each.name, each.source, each.toml.decode("utf-8", "replace")) for each in response.files
+        )
+
+    async def explain(self, profile: str | os.PathLike[str]) -> tuple[Setting, ...]:
+        """Every setting that is in force, with the place that set it."""
+        request = profiles_pb2.ExplainProfileRequest(profile=_chosen(profile))
+        response = await self._link.ask(self._link.profiles.Explain, request, "explain a profile")
+        return tuple(Setting(each.key, each.value, each.source, each.line, each.column) for each in response.settings)
+
+    async def check(self, profile: str | os.PathLike[str]) -> tuple[Mistake, ...]:
+        """Every mistake, in the file's order; none: the profile can be used."""
+        request = profiles_pb2.CheckProfileRequest(profile=_chosen(profile))
+        response = await self._link.ask(self._link.profiles.Check, request, "check a profile")
+        return tuple(Mistake(each.source, each.line, each.column, each.reason) for each in response.mistakes)
+
+
+def _chosen(profile: str | os.PathLike[str]) -> profiles_pb2.ProfileChoice:
+    spelled = wire.said(os.fspath(profile), "the profile")
+    if profiles.is_name(spelled):
+        return profiles_pb2.ProfileChoice(name=spelled)
+    return profiles_pb2.ProfileChoice(text=sessions_pb2.ProfileText(name=spelled, toml=profiles.text(spelled)))
