@@ -17,8 +17,10 @@ from stockade_client.errors import DaemonNotInstalled, DaemonStartFailed, NoAnsw
 from stockade_client.private_directory import SOCKET, private_directory
 
 READY_S: Final = 30.0  # it imports grpc and builds a sandbox; a busy small machine takes a few seconds
-STOP_S: Final = 10.0  # kills its workers and closes the ledger
-TERMINATE_S: Final = 5.0
+# It kills its workers, removes what it made for them and closes the ledger: far below a second, but on a host with a
+# load of fifty. Killed before it is done, it leaves control groups and directories for the next one to remove.
+STOP_S: Final = 30.0
+TERMINATE_S: Final = 15.0
 SAID_BYTES: Final = 4000  # of the daemon's log, shown when it did not start
 
 # The packages of the daemon's extra. They are looked for, never imported here.

@@ -36,39 +36,48 @@ class Entered:
     facts: dict[str, Any]
 
 
+Step = tuple[str, Callable[[], None]]
+
+
+def steps(plan: WorkerPlan, *, control: int, workspace: int | None, writable: bool) -> tuple[Step, ...]:
+    """What makes the sandbox, in order and by name. `workspace`: the mount for it, as a descriptor."""
+
+    def attach() -> None:
+        if workspace is not None and plan.workspace is not None:
+            mounts.attach_workspace(workspace, plan.workspace)
+
+    def restrict() -> None:
+        changeable = (plan.workspace,) if workspace is not None and plan.workspace and writable else ()
+        confinement.restrict(changeable, tcp=plan.loopback)
+
+    return (
+        ("user", lambda: userns.map_single(1000, 1000, 1000)),
+        ("proc", mounts.own_proc),
+        ("root", lambda: mounts.private_tmp(plan.tmp_kb, plan.tmp_inodes, plan.mounts_below_tmp)),
+        ("workspace", attach),
+        ("net", network.loopback_up if plan.loopback else network.leave_down),
+        ("time", timens.own_time),
+        # So late, because joining takes the daemon about as long as all that stands above takes us.
+        ("admission", lambda: admission.wait(control)),
+        ("cgroup_ns", admission.own_view),
+        ("session", signals.own_session),
+        ("rlimits", lambda: limits.apply(plan)),
+        ("capabilities", privileges.drop_capabilities),
+        ("no_new_privs", privileges.no_new_privileges),
+        ("landlock", restrict),
+        ("seccomp", lambda: filters.load(plan.allow_filter, plan.argument_filter)),
+    )
+
+
 def contain(plan: WorkerPlan, request: dict[str, Any], given: tuple[int, ...]) -> Entered:
     """Seals this process, or reports the failing step on the control descriptor and exits."""
     control = given[0]
     step = "descriptors"
     try:
         control, requests, workspace = descriptors.arrange(given, has_workspace=bool(request["workspace"]))
-
-        def attach() -> None:
-            if workspace is not None and plan.workspace is not None:
-                mounts.attach_workspace(workspace, plan.workspace)
-
-        def restrict() -> None:
-            writable = (plan.workspace,) if workspace is not None and plan.workspace and request["writable"] else ()
-            confinement.restrict(writable, tcp=plan.loopback)
-
-        steps: tuple[tuple[str, Callable[[], None]], ...] = (
-            ("user", lambda: userns.map_single(1000, 1000, 1000)),
-            ("proc", mounts.own_proc),
-            ("root", lambda: mounts.private_tmp(plan.tmp_kb, plan.tmp_inodes, plan.mounts_below_tmp)),
-            ("workspace", attach),
-            ("net", network.loopback_up if plan.loopback else network.leave_down),
-            ("time", timens.own_time),
-            # So late, because joining takes the daemon about as long as all that stands above takes us.
-            ("admission", lambda: admission.wait(control)),
-            ("cgroup_ns", admission.own_view),
-            ("session", signals.own_session),
-            ("rlimits", lambda: limits.apply(plan)),
-            ("capabilities", privileges.drop_capabilities),
-            ("no_new_privs", privileges.no_new_privileges),
-            ("landlock", restrict),
-            ("seccomp", lambda: filters.load(plan.allow_filter, plan.argument_filter)),
-        )
-        for step, enter in steps:  # noqa: B007 (read by the handler below)
+        for step, enter in steps(  # noqa: B007 (read by the handler below)
+            plan, control=control, workspace=workspace, writable=bool(request["writable"])
+        ):
             enter()
         step = "facts"
         return Entered(control, requests, facts.of_this_process())

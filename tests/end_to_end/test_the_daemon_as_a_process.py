@@ -230,3 +230,25 @@ def test_a_misspelt_profile_key_names_file_line_and_the_right_key(workspace: Pat
     assert done.returncode == 2
     assert f"{profile}:2" in done.stderr
     assert "'mode'" in done.stderr
+
+
+async def test_a_call_can_be_cancelled_while_its_worker_cannot_be_made(stockaded: Stockaded, workspace: Path) -> None:
+    stockaded.start()
+    assert stockaded.process is not None
+    mounter = next(pid for pid in running("stockade_worker.mounter") if _parent(pid) == stockaded.process.pid)
+    async with (
+        connect(stockaded.address) as daemon,
+        daemon.session(workspace=workspace, profile="dev") as session,
+    ):
+        os.kill(mounter, signal.SIGSTOP)
+        call = await session.start("shell", command="true")
+        await call.cancel()
+        result = await call.result()
+    assert result.error is not None
+    assert result.error.code == "ABORTED_BEFORE_DISPATCH"
+    assert stockaded.end() == 0
+    assert mounter not in running("stockade_worker.mounter")
+
+
+def _parent(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])

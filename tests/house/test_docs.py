@@ -14,10 +14,11 @@ from stockade_daemon import config
 from stockade_daemon.errors import CODES
 from stockade_daemon.profiles import keys
 from stockade_daemon.settings import Key
+from tests.bench.report import PARTS, section
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 EVENT = re.compile(r"(session|tool|call|policy|approval|fs|context)/[a-z-]+")
 
 
@@ -74,6 +75,14 @@ def test_protocol_md_has_every_method_of_the_protos() -> None:
         for method in service.methods
     }
     assert {row[0]: row[1] for row in rows("protocol.md", "Protocol")} == methods
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_bench_page_has_the_figures_that_were_kept(part: str) -> None:
+    page = (DOCS / "bench" / "README.md").read_text()
+    _, beneath = page.split(f"<!-- begin {part} -->\n", 1)
+    kept = json.loads((DOCS / "bench" / f"{part}.json").read_text())
+    assert beneath.split(f"<!-- end {part} -->", 1)[0] == section(kept)
 
 
 def test_codes_and_keys_that_pages_mention_exist() -> None:

@@ -1,6 +1,7 @@
 """A real pool on the real kernel, without a daemon around it."""
 
 import asyncio
+import contextlib
 import os
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -53,3 +54,30 @@ async def run(worker: Worker, command: str) -> None:
     await worker.requests.send({"type": "command", "directory": "", "shell": True}, blob)
     await worker.exited()
     await worker.gone()
+
+
+def mounters() -> list[int]:
+    """The pids of this process's mounters."""
+    return [pid for pid in children(os.getpid()) if _is_mounter(pid)]
+
+
+def children(pid: int) -> list[int]:
+    """Those of a mounter are its templates."""
+    return [child for child, parent in parents().items() if parent == pid]
+
+
+def parents() -> dict[int, int]:
+    """Every process's parent (proc_pid_stat(5))."""
+    found: dict[int, int] = {}
+    for process in Path("/proc").iterdir():
+        if process.name.isdigit():
+            with contextlib.suppress(OSError):
+                found[int(process.name)] = int((process / "stat").read_text().rpartition(")")[2].split()[1])
+    return found
+
+
+def _is_mounter(pid: int) -> bool:
+    try:
+        return b"stockade_worker.mounter" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False

@@ -15,7 +15,7 @@ from stockade_daemon.sandbox.pool import Pool
 from stockade_daemon.sandbox.room import Place
 from stockade_daemon.sandbox.uids import UidAllotment, UidRange, available
 from stockade_daemon.values import Access, Layer, Profile
-from tests.sandbox.conftest import run
+from tests.sandbox.conftest import children, mounters, parents, run
 
 
 async def test_a_worker_has_every_layer_that_the_shipped_profiles_require(pool: Pool, profile: Profile) -> None:
@@ -99,7 +99,7 @@ async def test_a_workspace_that_was_exchanged_is_noticed(pool: Pool, profile: Pr
 async def test_a_killed_template_is_started_again(pool: Pool, room: str) -> None:
     async with pool.worker(room, Access.OVERLAY) as worker:
         await run(worker, "true")
-    for pid in _children_of_mounter():
+    for pid in children(mounters()[0]):
         os.kill(pid, signal.SIGKILL)
     async with pool.worker(room, Access.OVERLAY) as worker:
         await run(worker, "echo again")
@@ -109,38 +109,16 @@ async def test_a_killed_template_is_started_again(pool: Pool, room: str) -> None
 async def test_a_killed_mounter_is_started_again(pool: Pool, room: str) -> None:
     async with pool.worker(room, Access.OVERLAY) as worker:
         await run(worker, "true")
-    os.kill(_mounters()[0], signal.SIGKILL)
+    os.kill(mounters()[0], signal.SIGKILL)
     for _ in range(2):
         async with pool.worker(room, Access.OVERLAY) as worker:
             await run(worker, "echo again")
             assert os.read(worker.stdout, 10) == b"again\n"
 
 
-def _children_of_mounter() -> list[int]:
-    """Grandchildren of this process by way of its mounter: the templates."""
-    mounters = _mounters()
-    assert mounters
-    return [pid for pid, parent in _parents().items() if parent in mounters]
-
-
-def _mounters() -> list[int]:
-    return [pid for pid, parent in _parents().items() if parent == os.getpid() and _is_mounter(pid)]
-
-
-def _parents() -> dict[int, int]:
-    parents: dict[int, int] = {}
-    for process in Path("/proc").iterdir():
-        if process.name.isdigit():
-            try:
-                parents[int(process.name)] = int((process / "stat").read_text().rpartition(")")[2].split()[1])
-            except OSError:
-                continue
-    return parents
-
-
 def _descendants(pid: int) -> set[int]:
-    parents, found = _parents(), {pid}
-    while more := {child for child, parent in parents.items() if parent in found} - found:
+    table, found = parents(), {pid}
+    while more := {child for child, parent in table.items() if parent in found} - found:
         found |= more
     return found - {pid}
 
@@ -154,13 +132,6 @@ def _until_gone(pids: set[int]) -> None:
 def _lives(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
-
-
-def _is_mounter(pid: int) -> bool:
-    try:
-        return b"stockade_worker.mounter" in Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return False
 
@@ -209,8 +180,8 @@ async def test_every_session_recovers_from_a_killed_mounter(
     for name in (room, "other"):
         async with pool.worker(name, Access.OVERLAY) as worker:
             await run(worker, "true")
-    made = _descendants(_mounters()[0])
-    os.kill(_mounters()[0], signal.SIGKILL)
+    made = _descendants(mounters()[0])
+    os.kill(mounters()[0], signal.SIGKILL)
     _until_gone(made)  # they die of its death, a moment later
     for name in (room, "other", room, "other"):
         async with pool.worker(name, Access.OVERLAY) as worker:

@@ -14,7 +14,7 @@ from stockade_daemon.errors import ArgumentsRefusal, Refusal, ToolFailure
 from stockade_daemon.gate.names import visible
 from stockade_daemon.pipeline import outcomes
 from stockade_daemon.pipeline.context import CallUnderWay, Services
-from stockade_daemon.pipeline.output import Output, pump
+from stockade_daemon.pipeline.output import Output, Pump
 from stockade_daemon.pipeline.stop import Stopped
 from stockade_daemon.pipeline.stopped import while_running
 from stockade_daemon.policy.subjects import Judged
@@ -45,8 +45,8 @@ async def run_command(services: Services, judged: Judged, under_way: CallUnderWa
     killed = False
     ended: Exit | None = None
     async with asyncio.TaskGroup() as pumps:
-        pumps.create_task(pump(worker.stdout, under_way.stdout))
-        pumps.create_task(pump(worker.stderr, under_way.stderr))
+        pumps.create_task(Pump(worker.stdout, under_way.stdout).run())
+        pumps.create_task(Pump(worker.stderr, under_way.stderr).run())
         try:
             with suppress(ChannelClosed):  # a worker that is gone already says so by its exit
                 await worker.requests.send(header, b"".join(part + b"\0" for part in vector))

@@ -7,6 +7,7 @@ from pathlib import Path
 from stockade_daemon.gate.gate import Gate
 from stockade_daemon.gate.workspace import Workspace
 from stockade_daemon.ledger.ledger import Ledger
+from stockade_daemon.ledger.records import CallRecord
 from stockade_daemon.pipeline.output import Output
 from stockade_daemon.pipeline.stop import Clock, Stop
 from stockade_daemon.policy.approvals import Approvals
@@ -39,6 +40,7 @@ class CallUnderWay:
     stop: Stop
     clock: Clock
     settled: asyncio.Event = field(default_factory=asyncio.Event)
+    record: CallRecord | None = None  # what the ledger has of it; set before `settled`, None where it cannot record
     dispatched: bool = False  # the body may have run
     task: asyncio.Task[None] | None = None
 

@@ -1,5 +1,7 @@
 """Dispatch: a worker is given the job. Reads what it sends, trusts none of it, and always ends it."""
 
+from contextlib import AsyncExitStack
+
 from stockade_daemon.errors import Refusal
 from stockade_daemon.pipeline import outcomes
 from stockade_daemon.pipeline.command import run_command
@@ -17,11 +19,14 @@ async def dispatch(services: Services, judged: Judged, under_way: CallUnderWay) 
     Raises Aborted(ABORTED_BEFORE_DISPATCH) where a stop came first, SandboxFailure where there is no worker.
     """
     session_id, call_id = judged.session.session_id, judged.call.call_id
-    try:
-        under_way.stop.check()
-    except Stopped as stopped:
-        raise before_dispatch(stopped) from None
-    async with services.pool.worker(session_id, judged.manifest.access) as worker:
+    async with AsyncExitStack() as stack:
+        try:
+            under_way.stop.check()
+            # Raced: a host that is slow to make a worker must not keep a call from being stopped.
+            making = stack.enter_async_context(services.pool.worker(session_id, judged.manifest.access))
+            worker = await under_way.stop.race(making)
+        except Stopped as stopped:
+            raise before_dispatch(stopped) from None
         # Durable before the worker hears: after a crash this is what tells "not started" from "outcome unknown".
         await services.ledger.dispatched(
             session_id,

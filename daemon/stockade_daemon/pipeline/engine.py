@@ -100,10 +100,13 @@ class Engine:
                 if under_way.call.digest != digest(tool, text):
                     return _other_call(call_id)
                 return None
-            known = await self._services.ledger.call(session_id, call_id)
-            if known is not None:
-                _check_same(known, digest(tool, text))
-                return None
+            if self._draining or session_id in self._closing or not self.sessions.is_live(session_id):
+                # Where no new call is taken, or the session is no longer open, a repeated start still finds its call.
+                # Elsewhere recording the call finds that out, in the same transaction.
+                known = await self._services.ledger.call(session_id, call_id)
+                if known is not None:
+                    _check_same(known, digest(tool, text))
+                    return None
             if self._draining:
                 raise RequestError(
                     "FAILED_PRECONDITION", "the daemon is stopping and takes no new calls; try again soon"
@@ -170,7 +173,10 @@ class Engine:
                 final = await run(self._services, judged, under_way, self._observers)
             result = outcomes.body(final.outcome, session.profile.digest)
             outputs = {part: data for part in _PARTS if (data := getattr(under_way, part).small)}
-            await self._services.ledger.settle(session.session_id, call.call_id, result, outputs)
+            settled = await self._services.ledger.settle(session.session_id, call.call_id, result, outputs)
+            under_way.record = CallRecord(
+                session.session_id, call.call_id, call.tool, call.digest, "settled", settled.body
+            )
             for text in final.context:
                 self._services.ledger.note(session.session_id, "context/message", call.call_id, {"text": text})
             code = final.outcome.error.code if final.outcome.error else "ok"
@@ -195,6 +201,8 @@ class Engine:
                     await under_way.settled.wait()
             except TimeoutError:
                 pass
+            if under_way.record is not None:
+                return under_way.record, ""  # as it was recorded
         record = await self._services.ledger.call(session_id, call_id)
         if record is None:
             raise RequestError("NOT_FOUND", f"session {session_id[:128]} has no call {call_id[:128]!r}; start it first")

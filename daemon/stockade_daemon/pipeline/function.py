@@ -21,7 +21,7 @@ from stockade_daemon.gate.intents import Committed, EditIntent
 from stockade_daemon.gate.spans import Span
 from stockade_daemon.pipeline import intents, outcomes
 from stockade_daemon.pipeline.context import CallUnderWay, Services
-from stockade_daemon.pipeline.output import pump
+from stockade_daemon.pipeline.output import Pump
 from stockade_daemon.pipeline.stop import Stopped
 from stockade_daemon.pipeline.stopped import while_running
 from stockade_daemon.policy.subjects import Judged
@@ -46,10 +46,11 @@ _MODULES = "stockade_worker.tools"
 async def run_function(services: Services, judged: Judged, under_way: CallUnderWay, worker: Worker) -> Outcome:
     """The function's outcome."""
     talk = _Conversation(services, judged, under_way, worker)
+    pumps = (Pump(worker.stdout, under_way.stdout), Pump(worker.stderr, under_way.stderr))
     outcome: Outcome
-    async with asyncio.TaskGroup() as pumps:
-        pumps.create_task(pump(worker.stdout, under_way.stdout))
-        pumps.create_task(pump(worker.stderr, under_way.stderr))
+    async with asyncio.TaskGroup() as tasks:
+        for each in pumps:
+            tasks.create_task(each.run())
         try:
             outcome = await under_way.stop.race(talk.run())
         except Stopped as stopped:
@@ -62,6 +63,9 @@ async def run_function(services: Services, judged: Judged, under_way: CallUnderW
                 await worker.look()
             finally:
                 worker.kill()
+                # What it printed before its answer lies in the pipes; nothing else of it is waited for.
+                for each in pumps:
+                    each.finish()
     account = worker.account(talk.ended)
     reached = account.reached(judged.session.profile.limits)
     if talk.hung_up and reached is not None:

@@ -125,28 +125,44 @@ def _decoded(data: bytes) -> str:
     return data.decode("utf-8", "replace")
 
 
-async def pump(descriptor: int, output: Output) -> None:
-    """Reads a pipe to its end into `output`. Keeps draining past the cap, so that the writer never blocks."""
-    os.set_blocking(descriptor, False)
-    try:
-        while True:
-            try:
-                data = os.read(descriptor, 1 << 16)
-            except BlockingIOError:
-                await _readable(descriptor)
-                continue
-            if not data:
-                return
-            await output.append(data)
-    finally:
-        output.end()
+class Pump:
+    """Reads a pipe into an output. Keeps draining past the cap, so that the writer never blocks."""
 
+    def __init__(self, descriptor: int, output: Output) -> None:
+        os.set_blocking(descriptor, False)
+        self._descriptor = descriptor
+        self._output = output
+        self._woken = asyncio.Event()
+        self._enough = False
 
-async def _readable(descriptor: int) -> None:
-    loop = asyncio.get_running_loop()
-    ready = asyncio.Event()
-    loop.add_reader(descriptor, ready.set)
-    try:
-        await ready.wait()
-    finally:
-        loop.remove_reader(descriptor)
+    async def run(self) -> None:
+        """Ends with the pipe, or, once `finish` was called, as soon as nothing is in it."""
+        try:
+            while True:
+                try:
+                    data = os.read(self._descriptor, 1 << 16)
+                except BlockingIOError:
+                    if self._enough:
+                        return
+                    await self._readable()
+                    continue
+                if not data:
+                    return
+                await self._output.append(data)
+        finally:
+            self._output.end()
+
+    def finish(self) -> None:
+        """What counts has been written: the end of the writers' processes, which takes milliseconds, need not be
+        waited for."""
+        self._enough = True
+        self._woken.set()
+
+    async def _readable(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._woken.clear()
+        loop.add_reader(self._descriptor, self._woken.set)
+        try:
+            await self._woken.wait()
+        finally:
+            loop.remove_reader(self._descriptor)

@@ -102,6 +102,10 @@ class Sessions:
             raise RequestError("NOT_FOUND", f"there is no session {session_id[:128]!r}; open it first")
         return found
 
+    def is_live(self, session_id: str) -> bool:
+        """Whether `live` has it at hand; it is open then."""
+        return session_id in self._live
+
     async def live(self, session_id: str) -> LiveSession:
         """An open session with its gate and room.
 

@@ -10,10 +10,13 @@ from typing import Any, Self
 from stockade_worker.frames import MAX_DESCRIPTORS, BrokenFrame, Decoder, Frame, encode
 
 _MOST_WAITING = 16  # frames
+# How long a process of ours may take for an answer that takes it milliseconds; after that it is taken for stuck, by a
+# signal or by a file system that is gone, and is ended. Far more than an overloaded host needs.
+PATIENCE_S = 15.0
 
 
 class ChannelClosed(Exception):
-    """The other end is gone."""
+    """The other end is gone, or as good as gone."""
 
 
 class FrameChannel:

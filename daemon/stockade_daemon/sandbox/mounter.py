@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from stockade_daemon.errors import SandboxFailure
+from stockade_daemon.sandbox import channel as channels
 from stockade_daemon.sandbox import library
 from stockade_daemon.sandbox.channel import ChannelClosed, FrameChannel
 from stockade_worker.frames import BrokenFrame, Frame
@@ -50,16 +51,19 @@ class Mounter:
             await mounter._process.aclose()
 
     async def ask(self, kind: str, arguments: dict[str, Any], descriptors: tuple[int, ...] = ()) -> Frame:
-        """One request. Raises OSError with the mounter's errno and text; ChannelClosed when it had ended."""
+        """One request. Raises OSError with the mounter's errno and text; ChannelClosed when it had ended, or gave no
+        answer for so long that it was."""
         async with self._asking:
             if self._channel is None:
                 await self._launch()
             try:
-                frame = await self._answer(kind, arguments, descriptors)
-            except (ChannelClosed, BrokenFrame) as error:
-                _log.warning("the mounter ended (%s); another one is started", error)
+                async with asyncio.timeout(channels.PATIENCE_S):
+                    frame = await self._answer(kind, arguments, descriptors)
+            except (ChannelClosed, BrokenFrame, TimeoutError) as error:
+                why = "ended" if not isinstance(error, TimeoutError) else f"was silent for {channels.PATIENCE_S:g} s"
+                _log.warning("the mounter %s (%s); another one is started", why, error or kind)
                 await self._launch()
-                raise ChannelClosed("the mounter ended") from error
+                raise ChannelClosed(f"the mounter {why}") from error
         if frame.type == "error":
             raise OSError(int(frame.header["errno"]), str(frame.header["message"]))
         return frame
@@ -100,10 +104,15 @@ class Mounter:
             stack.push_async_callback(_end, process, channel)
         try:
             start = {"type": "start", "mode": self.mode, "place": str(self._place), "parent": os.getpid()}
-            await channel.send(start)
-            frame = await channel.receive()
+            async with asyncio.timeout(channels.PATIENCE_S):
+                await channel.send(start)
+                frame = await channel.receive()
         except (ChannelClosed, BrokenFrame) as error:
             raise SandboxFailure("SANDBOX_UNAVAILABLE", f"the mounter ended while it started: {error}") from error
+        except TimeoutError as error:
+            raise SandboxFailure(
+                "SANDBOX_UNAVAILABLE", f"the mounter did not start within {channels.PATIENCE_S:g} s; look at the host"
+            ) from error
         if frame.type != "ready":
             raise unavailable(frame.header)
         return channel

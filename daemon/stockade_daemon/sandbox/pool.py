@@ -69,8 +69,10 @@ class Pool:
             finally:
                 pool._closing = True
                 sweeper.cancel()
-                for session_id in list(pool._rooms):
-                    await pool.close_room(session_id)
+                # All at once: each waits for processes to be gone, and there may be hundreds.
+                async with asyncio.TaskGroup() as closing:
+                    for session_id in list(pool._rooms):
+                        closing.create_task(pool.close_room(session_id))
 
     def open_room(self, session_id: str, profile: Profile, place: Place | None) -> None:
         """Makes room for a session. Nothing is started before its first call."""
@@ -95,14 +97,23 @@ class Pool:
     async def worker(self, session_id: str, access: Access) -> AsyncIterator[Worker]:
         """A worker for one call. Afterwards it is ended in the background and another is prepared in its place.
 
-        Raises SandboxFailure. A caller that needs what the worker wrote waits for `worker.gone()` itself.
+        Raises SandboxFailure. A caller that needs what the worker wrote waits for `worker.gone()` itself. One that is
+        cancelled while it waits for the worker goes at once; the worker is then for the next call.
         """
         room = self._rooms.get(session_id)
         if room is None or self._closing:
             raise SandboxFailure("SANDBOX_FAILED", "the session is closing; nothing was run")
         room.busy += 1
         try:
-            worker = await room.take(access)
+            # A task of its own, because what is half made must not be dropped: a process, mounts, a host uid.
+            taking = self._tasks.create_task(_taken(room, access))
+            try:
+                worker = await asyncio.shield(taking)
+            except asyncio.CancelledError:
+                self._tasks.create_task(_keep(room, access, taking))
+                raise
+            if isinstance(worker, Exception):
+                raise worker
             watching = self._tasks.create_task(worker.watch())
             try:
                 yield worker
@@ -145,3 +156,18 @@ class Pool:
             for room in list(self._rooms.values()):
                 if not room.busy and loop.time() - room.used > _IDLE_S:
                     await room.retire()
+
+
+async def _taken(room: Room, access: Access) -> Worker | Exception:
+    """Returned, not raised: in a task group that would end everything else."""
+    try:
+        return await room.take(access)
+    except Exception as error:
+        return error
+
+
+async def _keep(room: Room, access: Access, taking: asyncio.Task[Worker | Exception]) -> None:
+    """A worker whose call has gone is for the next one; that one also meets the fault if there is none."""
+    taken = await taking
+    if isinstance(taken, Worker):
+        await room.keep(access, taken)

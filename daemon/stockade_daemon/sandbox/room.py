@@ -85,11 +85,14 @@ class Room:
     async def prepare(self, access: Access) -> None:
         """Has one worker ready for the next call."""
         if not self._prepared[access]:
-            worker = await self._make(access)
-            if self._closed:
-                await worker.close()
-            else:
-                self._prepared[access].append(worker)
+            await self.keep(access, await self._make(access))
+
+    async def keep(self, access: Access, worker: Worker) -> None:
+        """Has this worker, which had no job, ready for the next call; ends it where nobody can want it."""
+        if self._closed or self._prepared[access]:
+            await worker.close()
+        else:
+            self._prepared[access].append(worker)
 
     async def _make(self, access: Access) -> Worker:
         for attempt in (1, 2):
@@ -108,7 +111,9 @@ class Room:
                 await self.retire(template)
                 if attempt == 2:
                     raise SandboxFailure(
-                        "SANDBOX_FAILED", "the template ended twice; look at the host's log"
+                        "SANDBOX_FAILED",
+                        f"the process that workers are cloned from failed twice ({error}); nothing was run. "
+                        "Look at the host's log, then repeat the call",
                     ) from error
         raise AssertionError("the second attempt returns or raises")
 

@@ -6,8 +6,10 @@ import signal
 import socket
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from typing import Any
 
 from stockade_daemon.errors import SandboxFailure
+from stockade_daemon.sandbox import channel as channels
 from stockade_daemon.sandbox.channel import ChannelClosed, FrameChannel
 from stockade_daemon.sandbox.mounter import Mounter, unavailable
 from stockade_daemon.sandbox.plan import Plan
@@ -44,9 +46,12 @@ class Template:
             with suppress(ChannelClosed):
                 await channel.send(plan.start, plan.blob)
             try:
-                answer = await channel.receive()
+                async with asyncio.timeout(channels.PATIENCE_S):
+                    answer = await channel.receive()
             except (ChannelClosed, BrokenFrame) as error:
                 raise SandboxFailure("SANDBOX_FAILED", f"the template ended while it started: {error}") from error
+            except TimeoutError as error:
+                raise ChannelClosed(f"the template did not start within {channels.PATIENCE_S:g} s") from error
             if answer.type != "ready":
                 if answer.header.get("step") == "mounts":
                     raise SandboxFailure(
@@ -58,22 +63,28 @@ class Template:
     async def spawn(self, ends: tuple[int, ...], *, workspace: bool, writable: bool) -> int:
         """Clones a worker with these descriptors (control, requests, stdout, stderr, then the workspace's mount).
 
-        Returns its pidfd, which the caller closes. Raises ChannelClosed when the zygote is gone, SandboxFailure when it
-        cannot clone.
+        Returns its pidfd, which the caller closes. Raises ChannelClosed when the zygote is gone or silent,
+        SandboxFailure when it cannot clone.
         """
         async with self._spawning:
-            self._number += 1
-            request = {"type": "spawn", "id": self._number, "workspace": workspace, "writable": writable}
-            await self._channel.send(request, descriptors=ends)
-            while True:
-                frame: Frame = await self._channel.receive()
-                if frame.header.get("id") == self._number:
-                    break
-                for descriptor in frame.descriptors:  # the answer to a request that was given up
-                    os.close(descriptor)
+            try:
+                async with asyncio.timeout(channels.PATIENCE_S):
+                    frame = await self._answer({"type": "spawn", "workspace": workspace, "writable": writable}, ends)
+            except TimeoutError as error:
+                raise ChannelClosed(f"the template was silent for {channels.PATIENCE_S:g} s") from error
         if frame.type != "spawned":
             raise SandboxFailure("SANDBOX_UNAVAILABLE", f"a worker cannot be cloned: {frame.header.get('message')}")
         return frame.descriptors[0]
+
+    async def _answer(self, request: dict[str, Any], descriptors: tuple[int, ...]) -> Frame:
+        self._number += 1
+        await self._channel.send({**request, "id": self._number}, descriptors=descriptors)
+        while True:
+            frame = await self._channel.receive()
+            if frame.header.get("id") == self._number:
+                return frame
+            for descriptor in frame.descriptors:  # the answer to a request that was given up
+                os.close(descriptor)
 
 
 async def _end(channel: FrameChannel, pidfd: int) -> None:

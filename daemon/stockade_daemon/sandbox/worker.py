@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from stockade_daemon.errors import InfrastructureFailure, SandboxFailure, ToolFailure
+from stockade_daemon.sandbox import channel as channels
 from stockade_daemon.sandbox.accounting import Account, Exit, account
 from stockade_daemon.sandbox.cgroup_files import Figures, since
 from stockade_daemon.sandbox.cgroups import Cgroups, Group
@@ -101,9 +102,16 @@ class Worker:
         Raises SandboxFailure that names the step that failed.
         """
         try:
-            frame = await self._control.receive()
+            async with asyncio.timeout(channels.PATIENCE_S):
+                frame = await self._control.receive()
         except (ChannelClosed, BrokenFrame) as error:
             raise SandboxFailure("SANDBOX_FAILED", f"a worker ended before its sandbox was sealed: {error}") from error
+        except TimeoutError as error:
+            raise SandboxFailure(
+                "SANDBOX_FAILED",
+                f"a worker was not sealed within {channels.PATIENCE_S:g} s and was ended; nothing was run. "
+                "The host may be overloaded, or somebody stopped the process: look at it, then repeat the call",
+            ) from error
         if frame.type != "ready":
             step = frame.header.get("step")
             raise SandboxFailure(
