@@ -10,8 +10,8 @@ from pathlib import Path
 from stockade_daemon.sandbox.cgroup_layout import layout
 
 # Bytes of memory for each call, as the slope of a straight line through all looks. A call that is never let go of (its
-# record, arguments, buffers) was measured at 9 KiB. Where nothing leaks the allocator's noise was 163 over 5,000 calls and
-# 290 over 1,500, and the fewer calls, the more.
+# record, arguments, buffers) was measured at 9 KiB. Where nothing leaks, the slope was 163 over 5,000 calls and 290 over
+# 1,500: what the allocator takes in the end for good.
 MOST_PER_CALL = 512
 # grpc starts threads when it is busy and ends them later.
 _THREADS_TO_AND_FRO = 8
