@@ -16,7 +16,7 @@ PROTOC = PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m grpc_tools.protoc -I pr
 unexport PYTHONPATH PYTHONHOME
 
 .DELETE_ON_ERROR:
-.PHONY: help install proto proto-check check test probes bench soak demo wheel force
+.PHONY: help install proto proto-check catalog check test probes soak bench demo wheel force
 
 help:  ## list these verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,10 +33,14 @@ proto-check: $(STAMP)  ## fail if the committed stubs are not those of the .prot
 	diff -ru -x '__init__.py' -x '__pycache__' -x '*.proto' -x 'py.typed' proto/stockade/v1 "$$fresh/stockade/v1" || \
 	{ echo "The stubs differ from their .proto files: run 'make proto' and commit both together." >&2; exit 1; }
 
-check: $(STAMP)  ## lint, format, types, and the rule of who may import whom
+catalog: $(STAMP)  ## make docs/catalog from the code
+	$(BIN)/python -m stockade_daemon.pages docs/catalog
+
+check: $(STAMP)  ## lint, format, types, the pages of docs/catalog, and the rule of who may import whom
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/python -m stockade_daemon.pages --check docs/catalog
 	$(BIN)/pytest -q tests/house
 
 test: $(STAMP)  ## run all tests; ARGS goes to pytest

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from stockade_client.private import local_daemon
     from stockade_client.results import CallResult, Failure, Layer, Usage
     from stockade_client.session import Session
-    from stockade_client.values import DaemonInfo, Event, SessionInfo, Tool
+    from stockade_client.values import Catalog, CheckedTools, DaemonInfo, Event, SessionInfo, Tool
 
 _HOMES: Final[dict[str, tuple[str, ...]]] = {
     "approvals": ("Answer", "Approve", "Ask"),
@@ -66,7 +66,7 @@ _HOMES: Final[dict[str, tuple[str, ...]]] = {
     "private": ("local_daemon",),
     "results": ("CallResult", "Failure", "Layer", "Usage"),
     "session": ("Session",),
-    "values": ("DaemonInfo", "Event", "SessionInfo", "Tool"),
+    "values": ("Catalog", "CheckedTools", "DaemonInfo", "Event", "SessionInfo", "Tool"),
 }
 _HOME_OF: Final = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -79,6 +79,8 @@ __all__ = [
     "AskChanged",
     "Call",
     "CallResult",
+    "Catalog",
+    "CheckedTools",
     "Daemon",
     "DaemonError",
     "DaemonInfo",

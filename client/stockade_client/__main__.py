@@ -26,7 +26,8 @@ _COMMANDS: Final = {
     "demo": "Watch an agent fix a fault in a real program.",
     "sessions": "List the daemon's sessions.",
     "ledger": "Show what happened in a session or a call.",
-    "catalog": "List the tools and what they take.",
+    "catalog": "List the tools and what they take; export them for a model.",
+    "tool": "Check a tool file of your own.",
 }
 _INFRASTRUCTURE: Final = 3  # the exit status, as in commands/running.py, which takes grpc along
 

@@ -12,7 +12,7 @@ from stockade_client.calls import LAST_TRY_S
 from stockade_client.errors import Incompatible, InvalidRequest, NoAnswer, NoDaemon, StockadeError
 from stockade_client.link import PATIENCE_S, Link, Stream, opened
 from stockade_client.session import Session
-from stockade_client.values import DaemonInfo, Event, SessionInfo, Tool
+from stockade_client.values import Catalog, CheckedTools, DaemonInfo, Event, SessionInfo, Tool
 
 PROTOCOL = "stockade.v1"
 
@@ -131,10 +131,22 @@ class Daemon:
     async def tools(self) -> list[Tool]:
         """The tools that this daemon offers, by name."""
         response = await self._link.ask(self._link.catalog.ListTools, catalog_pb2.ListToolsRequest(), "list its tools")
-        return [
-            wire.tool_of(tool.name, tool.description, tool.input_schema, tool.access, tool.kind, tool.timeout_s)
-            for tool in response.tools
-        ]
+        return [wire.tool_of(tool) for tool in response.tools]
+
+    async def catalog(self) -> Catalog:
+        """All that this daemon offers: tools, profiles, error codes and types of events."""
+        tools = await self._link.ask(self._link.catalog.ListTools, catalog_pb2.ListToolsRequest(), "list its tools")
+        request = catalog_pb2.GetReferenceRequest()
+        return wire.catalog_of(tools, await self._link.ask(self._link.catalog.GetReference, request, "tell its terms"))
+
+    async def check_tool(self, name: str, text: bytes) -> CheckedTools:
+        """Judges the text of a tool file of that name, as the daemon judges those in its directories.
+
+        Raises InvalidRequest for a name that no tool file has.
+        """
+        request = catalog_pb2.CheckToolRequest(name=wire.said(name, "the file's name"), text=text)
+        response = await self._link.ask(self._link.catalog.CheckTool, request, f"check {name}", wait_s=30.0)
+        return CheckedTools(tuple(map(wire.tool_of, response.tools)), response.fault)
 
     def events(self, session_id: str, after: int = 0, follow: bool = False, call_id: str = "") -> Stream[Event]:
         """The recorded events of any session that this caller may see; see events.read."""

@@ -26,7 +26,7 @@ SAID_BYTES: Final = 4000  # of the daemon's log, shown when it did not start
 # The packages of the daemon's extra. They are looked for, never imported here.
 _NEEDED: Final = (
     *("stockade_daemon", "grpc_health", "grpc_reflection"),
-    *("jsonschema_rs", "pyseccomp"),
+    *("jsonschema_rs", "pyseccomp", "watchfiles"),
 )
 
 

@@ -44,6 +44,61 @@ class Tool:
     access: str  # none | read | overlay
     kind: str  # read | write | command
     timeout_s: float
+    parallel_safe: bool  # bodies of one turn may overlap
+    idempotent: bool  # running it twice is the same as once
+    output_bytes: int  # cap on the content given to the model
+    card_title: str  # what a card says of a call; {name} stands for the argument's text
+    observes: bool  # it may tell the gate what it showed of a file
+    origin: str  # built-in, or FILE:LINE
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedTools:
+    """A tool file that the daemon cannot use as it is."""
+
+    reason: str  # FILE:LINE: what is wrong; what to do
+    kept: tuple[str, ...]  # names of its tools of before, which stay
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileMeaning:
+    name: str
+    description: str
+    fault: str  # why it cannot be used; empty where it can
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorMeaning:
+    code: str
+    domain: str
+    retry: str  # safe | unsafe | never
+    meaning: str
+
+
+@dataclass(frozen=True, slots=True)
+class EventMeaning:
+    type: str
+    meaning: str
+
+
+@dataclass(frozen=True, slots=True)
+class Catalog:
+    """All that a daemon offers, as data."""
+
+    generation: int  # of the tools; 1 is the built-in ones alone
+    tools: tuple[Tool, ...]
+    refused: tuple[RefusedTools, ...]
+    profiles: tuple[ProfileMeaning, ...]
+    errors: tuple[ErrorMeaning, ...]
+    events: tuple[EventMeaning, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedTools:
+    """What a tool file declares, or why it cannot be used."""
+
+    tools: tuple[Tool, ...]
+    fault: str  # NAME:LINE: what is wrong; what to do. Empty where nothing is
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,20 @@ from typing import Final
 import grpc
 from grpc import aio
 
-from stockade.v1 import approvals_pb2, daemon_pb2, events_pb2, sessions_pb2, types_pb2
+from stockade.v1 import approvals_pb2, catalog_pb2, daemon_pb2, events_pb2, sessions_pb2, types_pb2
 from stockade_client import errors
 from stockade_client.results import CallResult, Failure, Json, Layer, Usage
-from stockade_client.values import DaemonInfo, Event, SessionInfo, Tool
+from stockade_client.values import (
+    Catalog,
+    DaemonInfo,
+    ErrorMeaning,
+    Event,
+    EventMeaning,
+    ProfileMeaning,
+    RefusedTools,
+    SessionInfo,
+    Tool,
+)
 
 # Trailing metadata in which the daemon names one of the stable error codes beside the status.
 CODE_METADATA: Final = "stockade-code"
@@ -178,6 +188,30 @@ def card_of(message: approvals_pb2.Ask) -> dict[str, Json]:
     }
 
 
-def tool_of(name: str, description: str, schema: bytes, access: str, kind: str, timeout_s: float) -> Tool:
-    parsed: Json = json.loads(schema) if schema else {}
-    return Tool(name, description, parsed if isinstance(parsed, dict) else {}, access, kind, timeout_s)
+def tool_of(message: catalog_pb2.Tool) -> Tool:
+    schema: Json = json.loads(message.input_schema) if message.input_schema else {}
+    return Tool(
+        name=message.name,
+        description=message.description,
+        input_schema=schema if isinstance(schema, dict) else {},
+        access=message.access,
+        kind=message.kind,
+        timeout_s=message.timeout_s,
+        parallel_safe=message.parallel_safe,
+        idempotent=message.idempotent,
+        output_bytes=message.output_bytes,
+        card_title=message.card_title,
+        observes=message.observes,
+        origin=message.origin,
+    )
+
+
+def catalog_of(tools: catalog_pb2.ListToolsResponse, reference: catalog_pb2.GetReferenceResponse) -> Catalog:
+    return Catalog(
+        generation=tools.generation,
+        tools=tuple(map(tool_of, tools.tools)),
+        refused=tuple(RefusedTools(each.reason, tuple(each.kept)) for each in tools.refused),
+        profiles=tuple(ProfileMeaning(each.name, each.description, each.fault) for each in reference.profiles),
+        errors=tuple(ErrorMeaning(each.code, each.domain, each.retry, each.meaning) for each in reference.errors),
+        events=tuple(EventMeaning(each.type, each.meaning) for each in reference.events),
+    )

@@ -17,9 +17,11 @@ from stockade_daemon.config import Config
 from stockade_daemon.errors import ConfigurationError
 from stockade_daemon.ledger.ledger import Ledger
 from stockade_daemon.pipeline.context import Dispatch, Services
+from stockade_daemon.pipeline.describe import Describing
 from stockade_daemon.pipeline.engine import Engine
 from stockade_daemon.pipeline.execute import within_deadline
 from stockade_daemon.pipeline.sessions import Rules, Sessions
+from stockade_daemon.pipeline.toolbox import Toolbox
 from stockade_daemon.policy.approvals import Approvals
 from stockade_daemon.policy.decisions import PostDecision, PreDecision
 from stockade_daemon.policy.guards import Guards
@@ -27,6 +29,7 @@ from stockade_daemon.policy.profile_rules import by_profile
 from stockade_daemon.policy.subjects import Finished, Judged
 from stockade_daemon.policy.waterfall import Waterfall
 from stockade_daemon.profiles import read as profiles
+from stockade_daemon.registry.generations import Generations
 from stockade_daemon.registry.registry import Registry
 from stockade_daemon.rpc.server import serving, socket_of_our_own
 from stockade_daemon.sandbox.pool import Pool
@@ -36,6 +39,7 @@ from stockade_daemon.values import Outcome
 _log = logging.getLogger(__name__)
 _GRACE_S = 10.0  # for calls under way when the daemon is told to stop
 _PRIVATE_GRACE_S = 0.5  # a private daemon's one client is gone or going
+_TOOLS_S = 10.0  # that the start waits for tool files at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +69,17 @@ async def serve(start: Start) -> None:
         async with Ledger.open(str(config.state / "ledger.sqlite3")) as ledger, Pool.start(config.state) as pool:
             services = services_of(ledger, pool, outputs)
             sessions = Sessions(ledger, pool, rules)
+            toolbox = Toolbox(
+                services.tools,
+                # Not the one of Catalog.CheckTool: whoever has files checked must not keep the admin's waiting.
+                _describing(pool),
+                directories=config.tool_directories,
+                packages=config.tool_packages,
+                announce=sessions.announce,
+            )
             try:
                 async with (
+                    toolbox.kept(wait_s=_TOOLS_S),
                     Engine.start(services, sessions, [], grace_s=grace_s) as engine,
                     serving(config.socket, services, engine, rules) as address,
                 ):
@@ -92,13 +105,18 @@ def services_of(ledger: Ledger, pool: Pool, outputs: Path) -> Services:
         ledger=ledger,
         pool=pool,
         approvals=Approvals(record=ledger.append, note=ledger.note),
-        registry=Registry.load(),
+        tools=Generations(Registry.load()),
+        describing=_describing(pool),
         outputs=outputs,
         pre_execute=pre_execute,
         guards=Guards(),
         execute=execute,
         post_execute=post_execute,
     )
+
+
+def _describing(pool: Pool) -> Describing:
+    return Describing(pool, profiles.load("strict", directories=[profiles.shipped()]))
 
 
 def _warn(rules: Rules) -> None:

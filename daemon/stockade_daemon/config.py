@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from stockade_daemon import settings, toml_text
 from stockade_daemon.errors import ConfigurationError
-from stockade_daemon.settings import Key, absolute_path, several
+from stockade_daemon.settings import Key, absolute_path, several, text
 
 SOCKET_BYTES: Final = 107  # sun_path of unix(7) holds 108 with the closing NUL
 
@@ -50,7 +50,24 @@ PROFILES: Final[Key[tuple[str, ...]]] = Key(
     "Directories of profiles of your own, looked up after the shipped ones.",
 )
 
-KEYS: Final[tuple[Key[Any], ...]] = (SOCKET, STATE, WORKSPACES, PROFILES)
+TOOLS: Final[Key[tuple[str, ...]]] = Key(
+    "tools.paths",
+    several(absolute_path, most=16),
+    (),
+    "array of absolute paths",
+    "Directories of tools of your own (docs/tools.md). They are watched; one that does not exist yet counts when it "
+    "does.",
+)
+PACKAGES: Final[Key[tuple[str, ...]]] = Key(
+    "tools.packages",
+    several(text(64), most=64),
+    (),
+    "array of names",
+    "Entry points of the group stockade.tools whose tools are taken, of distributions installed with the daemon. "
+    "Looked up at its start.",
+)
+
+KEYS: Final[tuple[Key[Any], ...]] = (SOCKET, STATE, WORKSPACES, PROFILES, TOOLS, PACKAGES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +78,8 @@ class Config:
     state: Path
     workspaces: tuple[Path, ...]  # empty: a shared daemon of root opens none
     profile_directories: tuple[Path, ...]  # of the admin; the shipped ones come first and are not named here
+    tool_directories: tuple[Path, ...]
+    tool_packages: tuple[str, ...]  # names of entry points
 
 
 def load(
@@ -92,6 +111,8 @@ def load(
         state=chosen_state,
         workspaces=tuple(Path(each) for each in at[WORKSPACES]),
         profile_directories=tuple(Path(each) for each in at[PROFILES]),
+        tool_directories=tuple(Path(each) for each in at[TOOLS]),
+        tool_packages=at[PACKAGES],
     )
 
 

@@ -18,7 +18,7 @@ Anything else is a bug and is reported as one.
 
 from typing import ClassVar, Final
 
-# The stable codes, and for each: domain, whether repeating is safe. docs/semantics.md explains them;
+# The stable codes, and for each: domain, whether repeating is safe. meanings.py explains them;
 # a test keeps the two lists equal.
 CODES: Final[dict[str, tuple[str, str]]] = {
     "INVALID_ARGS": ("arguments", "never"),

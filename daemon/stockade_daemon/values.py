@@ -35,6 +35,57 @@ class Body(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Module:
+    """A Python module's source, as it was read."""
+
+    name: str  # dotted
+    package: bool
+    text: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """A custom tool's sources. What was read once is what was judged and what runs; it is never imported here."""
+
+    origin: str  # for people: the file's path, or the distribution and its entry point
+    stem: str  # its tools are named after it
+    entry: str  # the module to import
+    modules: tuple[Module, ...]
+    digest: str  # SHA-256, lower-case hex, over names and texts
+
+
+@dataclass(frozen=True, slots=True)
+class PythonBody:
+    """How a custom function is called."""
+
+    code: Code
+    index: int  # which of the functions that the sources declare
+    files: str | None  # the parameter that is given the way to the workspace
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One element of a program's argument vector: texts and names of arguments in turn, put together as one argument.
+
+    An element that is one name of a list gives one argument for each item.
+    """
+
+    pieces: tuple[tuple[Literal["text", "argument"], str], ...]
+    given: str | None = None  # left out unless this argument is given, and is not false
+    bare: bool = False  # it is one name alone, and stands before any "--"
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramBody:
+    """The program of a tool without Python."""
+
+    argv: tuple[Part, ...]
+    stdin: Part | None  # None: the program has no input
+    defaults: Mapping[str, Json]  # of arguments that are left out
+    dashes: frozenset[str]  # arguments whose text may begin with "-" where an option could stand
+
+
+@dataclass(frozen=True, slots=True)
 class Manifest:
     """A tool, as data. The daemon never imports a tool module."""
 
@@ -50,6 +101,8 @@ class Manifest:
     output_bytes: int  # cap on the content for the model
     card_title: str  # template; {name} of an argument is replaced by its text
     observes: bool  # may tell the gate what it showed of a file
+    origin: str = "built-in"  # where a custom tool comes from
+    custom: PythonBody | ProgramBody | None = None  # what runs; None: the built-in body of its name
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,69 +1,21 @@
 """All that a tool author imports.
 
-A tool is a module with a function `run(arguments, files)`: `arguments` is a dict that already fits the tool's schema,
-`files` the only way to the workspace. It returns an `Answer`, or raises `ToolError`.
+    from stockade_toolkit import tool
+
+    @tool(parallel_safe=True, idempotent=True)
+    def add(a: int, b: int) -> int:
+        \"\"\"Adds two integers.
+
+        a: The first one.
+        b: The second one.
+        \"\"\"
+        return a + b
+
+The function's types and docstring are the tool's schema and description; what else there is to say of it is said in
+the decorator. A parameter annotated with `Files` is given the way to the workspace. docs/tools.md is the manual.
 """
 
-from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from stockade_toolkit.contract import Answer, Committed, Files, Json, OpenedFile, Span, ToolError
+from stockade_toolkit.declaring import tool
 
-Json: TypeAlias = Any  # a value that JSON text can carry; the daemon checks it
-
-
-class ToolError(Exception):
-    """Ends the call with a stable error code and a message for the model, which should end with the remedy."""
-
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(message)
-        self.code = code
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What a tool returns: a value for programs, a text for the model."""
-
-    value: Json
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class OpenedFile:
-    """A file's content at one moment. `descriptor` is a sealed memory file: what is read is what was observed."""
-
-    descriptor: int
-    handle: str
-    path: str  # relative to the workspace, links followed
-    digest: str  # SHA-256, lower-case hex
-    size: int  # bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """Bytes start to end (exclusive) of an opened file, and what replaces them, literally."""
-
-    start: int
-    end: int
-    replacement: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Committed:
-    """A change that has been made."""
-
-    path: str
-    digest: str  # of the file afterwards
-    difference: str  # unified
-    note: str  # anything worth saying, else empty
-
-
-class Files(Protocol):
-    """The workspace, as far as a body can reach it: by asking. Each method raises ToolError with the gate's refusal."""
-
-    def open(self, path: str, *, for_edit: bool = False) -> OpenedFile:
-        """The file's content. With for_edit, refused at once where an edit would be (not read, changed since)."""
-
-    def showed(self, file: OpenedFile, first: int, last: int) -> None:
-        """States that lines `first` to `last` (from 1) are in the answer in full; counts when the call succeeds."""
-
-    def edit(self, file: OpenedFile, spans: list[Span]) -> Committed:
-        """States an edit intent; returns when it has been decided, perhaps asked about, and committed."""
+__all__ = ["Answer", "Committed", "Files", "Json", "OpenedFile", "Span", "ToolError", "tool"]

@@ -14,6 +14,7 @@ import sys
 from typing import Any, NoReturn
 
 from stockade_toolkit import ToolError
+from stockade_worker import custom
 from stockade_worker.broker import Broker
 from stockade_worker.frames import Channel, Frame
 from stockade_worker.plan import WorkerPlan
@@ -31,12 +32,22 @@ def main(requests: int, plan: WorkerPlan) -> NoReturn:
         os._exit(0)
     if frame.type == "command":
         _become(channel, frame, plan)
+    if frame.type == "describe":
+        signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+        custom.describe(channel, frame)
+        os._exit(0)
     _answer(channel, frame)
 
 
 def _become(channel: Channel, frame: Frame, plan: WorkerPlan) -> NoReturn:
-    """Executes the job's argument vector. Blob: arguments, each ended by NUL; the text is delivered unmodified."""
-    arguments = frame.blob.split(b"\0")[:-1]
+    """Executes the job's argument vector.
+
+    Blob: arguments, each ended by NUL, delivered unmodified; then the command's input, where the header has its length.
+    """
+    border = len(frame.blob) - int(frame.header.get("stdin_bytes", 0))
+    arguments = frame.blob[:border].split(b"\0")[:-1]
+    if "stdin_bytes" in frame.header:
+        _give_input(frame.blob[border:])
     directory = frame.header["directory"]
     if directory:
         _go_to(channel, str(directory), plan.workspace)
@@ -75,8 +86,16 @@ def _go_to(channel: Channel, directory: str, workspace: str | None) -> None:
     os._exit(1)
 
 
-def _as_file(text: bytes) -> bytes:
-    path = b"/tmp/.command"
+def _give_input(data: bytes) -> None:
+    """Makes `data` the standard input: a file, which needs nobody who writes while the command reads."""
+    path = _as_file(data, b"/tmp/.input")
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    os.unlink(path)
+    os.dup2(descriptor, 0)
+    os.close(descriptor)
+
+
+def _as_file(text: bytes, path: bytes = b"/tmp/.command") -> bytes:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         view = memoryview(text)
@@ -92,11 +111,14 @@ def _answer(channel: Channel, frame: Frame) -> NoReturn:
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     status = 0
     try:
-        module = importlib.import_module(frame.header["module"])
-        arguments: dict[str, Any] = json.loads(frame.blob)
-        answer = module.run(arguments, Broker(channel))
-        text = json.dumps(answer.value, ensure_ascii=False, allow_nan=False).encode("utf-8")
-        channel.send({"type": "value", "text_bytes": len(answer.text.encode())}, answer.text.encode() + text)
+        if "modules" in frame.header:
+            run, text = custom.body(frame.header, frame.blob)
+        else:
+            run, text = importlib.import_module(frame.header["module"]).run, frame.blob
+        arguments: dict[str, Any] = json.loads(text)
+        answer = run(arguments, Broker(channel))
+        value = json.dumps(answer.value, ensure_ascii=False, allow_nan=False).encode("utf-8")
+        channel.send({"type": "value", "text_bytes": len(answer.text.encode())}, answer.text.encode() + value)
     except ToolError as error:
         channel.send({"type": "error", "code": error.code, "message": str(error)})
         status = 1

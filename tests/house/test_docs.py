@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from stockade.v1 import approvals_pb2, calls_pb2, catalog_pb2, daemon_pb2, events_pb2, sessions_pb2
-from stockade_daemon import config
+from stockade_daemon import config, meanings, pages
 from stockade_daemon.errors import CODES
 from stockade_daemon.profiles import keys
 from stockade_daemon.settings import Key
@@ -19,7 +19,7 @@ from tests.bench.report import PARTS, section
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
-EVENT = re.compile(r"(session|tool|call|policy|approval|fs|context)/[a-z-]+")
+EVENT = re.compile(r"(session|tool|call|policy|approval|fs|context|catalog)/[a-z-]+")
 
 
 def rows(page: str, heading: str) -> list[list[str]]:
@@ -50,20 +50,37 @@ def test_operations_md_has_every_key_of_stockade_toml() -> None:
     assert written == [[key.name, key.allowed, key.meaning] for key in config.KEYS]
 
 
-def test_semantics_md_has_every_error_code_with_domain_and_retry() -> None:
-    written = {code: (domain, retry) for code, domain, retry, meaning in rows("semantics.md", "Error codes") if meaning}
-    assert written == CODES
+def test_every_error_code_has_a_meaning() -> None:
+    assert list(meanings.OF_CODES) == list(CODES)
+    assert all(text.endswith(".") for text in meanings.OF_CODES.values())
 
 
-def test_semantics_md_has_every_event_that_the_daemon_records() -> None:
+def test_every_event_that_the_daemon_records_has_a_meaning() -> None:
     recorded = {
         node.value
         for path in (ROOT / "daemon" / "stockade_daemon").rglob("*.py")
+        if path.name != "meanings.py"
         for node in ast.walk(ast.parse(path.read_bytes()))
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and EVENT.fullmatch(node.value)
     }
-    written = [row[0] for row in rows("semantics.md", "Events")]
-    assert sorted(written) == sorted(recorded)
+    assert sorted(meanings.OF_EVENTS) == sorted(recorded)
+
+
+def test_the_pages_of_the_catalog_are_what_the_code_says() -> None:
+    assert pages.main(["--check", str(DOCS / "catalog")]) == 0
+
+
+def test_a_page_of_the_catalog_that_is_old_missing_or_no_longer_made_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert pages.main([str(tmp_path)]) == 0
+    assert pages.main(["--check", str(tmp_path)]) == 0
+    (tmp_path / "errors.md").write_text("old\n")
+    (tmp_path / "events.md").unlink()
+    (tmp_path / "more.md").write_text("more\n")
+    assert pages.main(["--check", str(tmp_path)]) == 1
+    named = [line.partition(":")[0] for line in capsys.readouterr().err.splitlines()]
+    assert named == [str(tmp_path / name) for name in ("errors.md", "events.md", "more.md")]
 
 
 def test_protocol_md_has_every_method_of_the_protos() -> None:
@@ -101,5 +118,7 @@ def test_links_of_a_page_lead_somewhere(page: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_files_that_a_page_names_exist(page: Path) -> None:
     places = (ROOT, ROOT / "daemon" / "stockade_daemon", ROOT / "daemon")
-    for name in re.findall(r"`([a-z_]+/[a-z_/]+\.(?:py|toml|proto))`", page.read_text()):
+    text = page.read_text()
+    saved = set(re.findall(r"ave this as\s+`([^`]+)`", text))  # the reader's own
+    for name in set(re.findall(r"`([a-z_]+/[a-z_/]+\.(?:py|toml|proto))`", text)) - saved:
         assert any((place / name).exists() for place in places), name

@@ -21,13 +21,16 @@ def write(directory: Path, text: str) -> Path:
 def test_every_key_is_read(tmp_path: Path) -> None:
     path = write(
         tmp_path,
-        "[daemon]\nsocket = '/a/b.sock'\nstate = '/c'\nworkspaces = ['/w', '/v']\n[profiles]\npaths = ['/p']\n",
+        "[daemon]\nsocket = '/a/b.sock'\nstate = '/c'\nworkspaces = ['/w', '/v']\n[profiles]\npaths = ['/p']\n"
+        "[tools]\npaths = ['/t']\npackages = ['one']\n",
     )
     assert config.load(path, environ={}) == config.Config(
         socket=Path("/a/b.sock"),
         state=Path("/c"),
         workspaces=(Path("/w"), Path("/v")),
         profile_directories=(Path("/p"),),
+        tool_directories=(Path("/t"),),
+        tool_packages=("one",),
     )
 
 

@@ -92,7 +92,7 @@ def path_schema(**changes: Any) -> Change:
         (lambda m: m.update(acess=m.pop("access")), "acess", "unknown key 'acess'; did you mean 'access'?"),
         (lambda m: m.update(zzzz=1), "zzzz", "unknown key 'zzzz'; the keys are name, description"),
         (lambda m: m.pop("observes"), "", "missing 'observes'"),
-        (lambda m: m.update(name="Look"), "name", "must be a-z 0-9 _ and the file's own name"),
+        (lambda m: m.update(name="Look"), "name", "must be of a-z 0-9 _"),
         (lambda m: m.update(name="other"), "name", "the file's own name"),
         (lambda m: m.update(description=" "), "description", "must be text"),
         (lambda m: m.update(access="all"), "access", "must be one of none, read, overlay; it is 'all'"),

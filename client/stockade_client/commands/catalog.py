@@ -10,7 +10,7 @@ from typing import Final
 import click
 
 import stockade_client as client
-from stockade_client.commands import options
+from stockade_client.commands import exports, options
 from stockade_client.commands.running import OK, a_daemon, run
 from stockade_client.results import Json
 from stockade_client.visible import one_line, visible
@@ -23,22 +23,49 @@ LONGEST_ESCAPE: Final = 10  # characters that `visible` makes of one
 
 @click.command()
 @options.as_json()
-def command(as_json: bool) -> None:
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "json", *exports.FORMATS]),
+    default="text",
+    help="text: for people. json: everything, with profiles, error codes and events. openai, anthropic, mcp: the tools "
+    "as those take them.",
+)
+def command(as_json: bool, form: str) -> None:
     """List the tools and what they take; with --json their schemas, as a model is given them."""
 
     async def body() -> int:
         async with a_daemon() as daemon:
-            for tool in await daemon.tools():
-                print(json.dumps(asdict(tool), ensure_ascii=False) if as_json else _page(tool))
+            catalog = await daemon.catalog()
+        if as_json:
+            for tool in catalog.tools:
+                print(json.dumps(asdict(tool), ensure_ascii=False))
+        elif form == "text":
+            print("\n".join([*map(_page, catalog.tools), *_notes(catalog)]))
+        else:
+            found = asdict(catalog) if form == "json" else exports.FORMATS[form](catalog.tools)
+            print(json.dumps(found, ensure_ascii=False, indent=2))
         return OK
 
     run(body)
+
+
+def _notes(catalog: "client.Catalog") -> Iterator[str]:
+    """Lines below the tools: what cannot be used, and the profiles."""
+    for refused in catalog.refused:
+        kept = f" (its tools of before stay: {', '.join(refused.kept)})" if refused.kept else ""
+        yield visible(f"refused: {refused.reason}{kept}")
+    for profile in catalog.profiles:
+        said = f"cannot be used: {profile.fault}" if profile.fault else profile.description
+        yield "\n".join(_wrapped(f"profile {visible(profile.name):<10}", said, indent=" " * 18))
 
 
 def _page(tool: "client.Tool") -> str:
     """A tool as a person reads about it: whole descriptions, required arguments with a star."""
     schema = tool.input_schema
     lines = [f"{visible(tool.name)}  ({tool.kind}, {tool.timeout_s:g} s)"]
+    if tool.origin != "built-in":
+        lines.append(visible(f"  {tool.origin}"))
     lines += _wrapped("", tool.description, indent="  ")
     properties, required = schema.get("properties"), _names(schema.get("required"))
     if isinstance(properties, dict):

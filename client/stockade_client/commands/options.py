@@ -21,6 +21,13 @@ def named(ctx: click.Context, param: click.Parameter, value: str | None) -> str 
     return value
 
 
+def each_named(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
+    """The same for an argument that may be given several times."""
+    for value in values:
+        named(ctx, param, value)
+    return values
+
+
 def profile(*, required: bool = True) -> Callable[[Function], Function]:
     return click.option(
         "--profile",

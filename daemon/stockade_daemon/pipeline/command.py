@@ -4,25 +4,24 @@ Nothing here is the body's word: output is bytes from pipes, the exit comes from
 """
 
 import asyncio
-import os
 import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 
 from stockade_daemon.errors import ArgumentsRefusal, Refusal, ToolFailure
-from stockade_daemon.gate.names import visible
 from stockade_daemon.pipeline import outcomes
 from stockade_daemon.pipeline.context import CallUnderWay, Services
+from stockade_daemon.pipeline.effects import effects_of, for_model, listed
 from stockade_daemon.pipeline.output import Output, Pump
 from stockade_daemon.pipeline.stop import Stopped
 from stockade_daemon.pipeline.stopped import while_running
 from stockade_daemon.policy.subjects import Judged
+from stockade_daemon.registry.expanding import expand
 from stockade_daemon.sandbox.accounting import Account, Exit
 from stockade_daemon.sandbox.channel import ChannelClosed
-from stockade_daemon.sandbox.effects import Difference, Effect, difference
 from stockade_daemon.sandbox.worker import Worker
-from stockade_daemon.values import Json, Limits, Outcome
+from stockade_daemon.values import Json, Limits, Outcome, ProgramBody
 from stockade_worker.frames import BrokenFrame
 
 _IN_VALUE = 64 * 1024  # bytes of each stream
@@ -37,9 +36,7 @@ async def run_command(services: Services, judged: Judged, under_way: CallUnderWa
 
     On a timeout or a cancel the outcome is an error and carries the partial value.
     """
-    arguments = judged.call.arguments
-    vector, shell = _vector(arguments.get("command"), arguments.get("argv"))
-    header = {"type": "command", "directory": arguments.get("cwd") or "", "shell": shell}
+    header, blob = _job(judged)
     started = time.monotonic()
     refusal: Refusal | None = None
     killed = False
@@ -49,7 +46,7 @@ async def run_command(services: Services, judged: Judged, under_way: CallUnderWa
         pumps.create_task(Pump(worker.stderr, under_way.stderr).run())
         try:
             with suppress(ChannelClosed):  # a worker that is gone already says so by its exit
-                await worker.requests.send(header, b"".join(part + b"\0" for part in vector))
+                await worker.requests.send(header, blob)
             ended = await under_way.stop.race(worker.exited())
         except Stopped as stopped:
             killed = True
@@ -65,7 +62,7 @@ async def run_command(services: Services, judged: Judged, under_way: CallUnderWa
         refusal = await _could_not_start(worker)
     account = worker.account(ended)
     refusal = _limited(refusal, account, judged.session.profile.limits)
-    found = await _effects(worker, judged)
+    found = await effects_of(worker, judged)
     usage = replace(account.usage, wall_s=under_way.clock.spent or time.monotonic() - started)
     value: dict[str, Json] = {
         **await _output(under_way.stdout, under_way.stderr),
@@ -75,11 +72,9 @@ async def run_command(services: Services, judged: Judged, under_way: CallUnderWa
         "killed": killed or "memory (sampled)" in account.limits_hit,
         "oom": account.oom,
         "limits_hit": list(account.limits_hit),
-        "effects": [_effect_body(each) for each in found.effects],
-        "effects_total": found.total,
-        "effects_disposition": "discarded",
+        **listed(found),
     }
-    content = await _for_model(under_way, value, found)
+    content = (*await _for_model(under_way, value), *for_model(found, "command"))
     if refusal is not None:
         failed = outcomes.refused(refusal, layers=worker.layers, usage=usage)
         return Outcome(
@@ -91,6 +86,20 @@ async def run_command(services: Services, judged: Judged, under_way: CallUnderWa
             usage=usage,
         )
     return Outcome(value=value, has_value=True, content=content, layers=worker.layers, usage=usage)
+
+
+def _job(judged: Judged) -> tuple[dict[str, Json], bytes]:
+    """What makes the body's process the command: arguments, each ended by NUL, then its input if it has one."""
+    arguments, custom = judged.call.arguments, judged.manifest.custom
+    header: dict[str, Json] = {"type": "command", "directory": "", "shell": False}
+    if isinstance(custom, ProgramBody):
+        vector, stdin = expand(custom, arguments)
+        if stdin is not None:
+            header["stdin_bytes"] = len(stdin)
+        return header, b"".join(part + b"\0" for part in vector) + (stdin or b"")
+    vector, shell = _vector(arguments.get("command"), arguments.get("argv"))
+    header |= {"directory": arguments.get("cwd") or "", "shell": shell}
+    return header, b"".join(part + b"\0" for part in vector)
 
 
 def _vector(command: Json, argv: Json) -> tuple[list[bytes], bool]:
@@ -119,12 +128,6 @@ async def _could_not_start(worker: Worker) -> Refusal | None:
     return ToolFailure("INVALID_TOOL_OUTPUT", "the worker sent a frame where a command has none to send")
 
 
-async def _effects(worker: Worker, judged: Judged) -> Difference:
-    if worker.scratch is None:
-        return Difference((), 0)
-    return await asyncio.to_thread(difference, os.fspath(worker.scratch.upper), judged.session.workspace)
-
-
 def _limited(refusal: Refusal | None, account: Account, limits: Limits) -> Refusal | None:
     """RESOURCE_LIMIT where a limit ended the command; what ended it otherwise stays what it was."""
     reached = account.reached(limits)
@@ -145,12 +148,7 @@ async def _output(stdout: Output, stderr: Output) -> dict[str, Json]:
     }
 
 
-def _effect_body(effect: Effect) -> dict[str, Json]:
-    body: dict[str, Json] = {"path": effect.path, "change": effect.change, "kind": effect.kind, "size": effect.size}
-    return body | {"from": effect.source} if effect.source else body
-
-
-async def _for_model(under_way: CallUnderWay, value: dict[str, Json], found: Difference) -> tuple[str, ...]:
+async def _for_model(under_way: CallUnderWay, value: dict[str, Json]) -> tuple[str, ...]:
     stdout, _ = await under_way.stdout.text(_FOR_MODEL)
     stderr, _ = await under_way.stderr.text(_FOR_MODEL)
     blocks = [stdout] if stdout else []
@@ -162,8 +160,4 @@ async def _for_model(under_way: CallUnderWay, value: dict[str, Json], found: Dif
         blocks.append(f"[exit status {value['exit_code']}]")
     elif not blocks and value["exit_code"] == 0:
         blocks.append("[no output, exit status 0]")
-    if found.total:
-        names = ", ".join(f"{visible(each.path)} ({each.change})" for each in found.effects[:20])
-        more = f" and {found.total - 20} more" if found.total > 20 else ""
-        blocks.append(f"[changes made by this command were discarded: {names}{more}]")
     return tuple(blocks)

@@ -8,6 +8,7 @@ from stockade_daemon.gate.gate import Gate
 from stockade_daemon.gate.workspace import Workspace
 from stockade_daemon.ledger.ledger import Ledger
 from stockade_daemon.ledger.records import CallRecord
+from stockade_daemon.pipeline.describe import Describing
 from stockade_daemon.pipeline.output import Output
 from stockade_daemon.pipeline.stop import Clock, Stop
 from stockade_daemon.policy.approvals import Approvals
@@ -15,7 +16,7 @@ from stockade_daemon.policy.decisions import PostDecision, PreDecision
 from stockade_daemon.policy.guards import Guards
 from stockade_daemon.policy.subjects import Finished, Judged
 from stockade_daemon.policy.waterfall import Waterfall
-from stockade_daemon.registry.registry import Registry
+from stockade_daemon.registry.generations import Generations
 from stockade_daemon.sandbox.pool import Pool
 from stockade_daemon.values import Call, Manifest, Outcome, Session
 
@@ -64,7 +65,8 @@ class Services:
     ledger: Ledger
     pool: Pool
     approvals: Approvals
-    registry: Registry
+    tools: Generations
+    describing: Describing
     outputs: Path  # a private directory for outputs that are too long for memory
     pre_execute: Waterfall[Judged, PreDecision]
     guards: Guards

@@ -126,8 +126,9 @@ class Engine:
         arguments = _NO_ARGUMENTS
         try:
             # Pure: nothing happens here but looking at the text, so the record still comes first.
-            manifest = self._services.registry.find(tool)
-            arguments = self._services.registry.parse(manifest, text)
+            tools = self._services.tools.current
+            manifest = tools.find(tool)
+            arguments = tools.parse(manifest, text)
         except ArgumentsRefusal as error:
             refusal = error
         call = frozen(session.session_id, call_id, tool, text, arguments)

@@ -21,6 +21,8 @@ from stockade_daemon.gate.intents import Committed, EditIntent
 from stockade_daemon.gate.spans import Span
 from stockade_daemon.pipeline import intents, outcomes
 from stockade_daemon.pipeline.context import CallUnderWay, Services
+from stockade_daemon.pipeline.describe import sources
+from stockade_daemon.pipeline.effects import effects_of, for_model, listed
 from stockade_daemon.pipeline.output import Pump
 from stockade_daemon.pipeline.stop import Stopped
 from stockade_daemon.pipeline.stopped import while_running
@@ -28,7 +30,7 @@ from stockade_daemon.policy.subjects import Judged
 from stockade_daemon.sandbox.accounting import Exit
 from stockade_daemon.sandbox.channel import ChannelClosed
 from stockade_daemon.sandbox.worker import Worker
-from stockade_daemon.values import Json, Outcome
+from stockade_daemon.values import Json, Outcome, PythonBody
 from stockade_worker.frames import BrokenFrame, Frame
 
 # Codes that a body may give for itself. Others are the daemon's word: a body repeats them only after the daemon has
@@ -72,10 +74,16 @@ async def run_function(services: Services, judged: Judged, under_way: CallUnderW
         message = f"the tool reached its limit of {reached}; {talk.effects()}. {outcomes.LESS}"
         outcome = outcomes.failed("RESOURCE_LIMIT", message)
     usage = replace(account.usage, wall_s=under_way.clock.spent)
+    value, content = outcome.value, outcome.content
+    if worker.scratch is not None:
+        await worker.gone()
+        found = await effects_of(worker, judged)
+        content = (*content, *for_model(found, "tool"))
+        value = {"result": value, **listed(found)} if outcome.has_value else None
     return Outcome(
-        value=outcome.value,
+        value=value,
         has_value=outcome.has_value,
-        content=outcome.content,
+        content=content,
         error=outcome.error,
         layers=worker.layers,
         usage=usage,
@@ -127,10 +135,15 @@ class _Conversation:
             self._gate.forget(opened.handle)
 
     async def _begin(self) -> None:
-        call = self._judged.call
-        header = {"type": "function", "module": f"{_MODULES}.{call.tool}"}
+        call, custom = self._judged.call, self._judged.manifest.custom
+        header: dict[str, Any] = {"type": "function", "module": f"{_MODULES}.{call.tool}"}
+        blob = b""
+        if isinstance(custom, PythonBody):
+            job, blob = sources(custom.code)
+            name = f"{custom.code.stem}.py"
+            header = {"type": "function", "index": custom.index, "files": custom.files, "origin": name, **job}
         try:
-            await self._requests.send(header, json_text.dump(call.arguments))
+            await self._requests.send(header, blob + json_text.dump(call.arguments))
         except ChannelClosed as error:
             raise await self._gone() from error
 

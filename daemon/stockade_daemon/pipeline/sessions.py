@@ -3,7 +3,7 @@
 import asyncio
 import os
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -18,7 +18,7 @@ from stockade_daemon.pipeline.identity import check_session_id
 from stockade_daemon.profiles import read as profiles
 from stockade_daemon.sandbox.pool import Pool
 from stockade_daemon.sandbox.room import Place
-from stockade_daemon.values import Profile, Session
+from stockade_daemon.values import Json, Profile, Session
 
 _KERNEL = ("/proc", "/sys", "/dev")  # nor is anything in these
 # Each holds a descriptor, and a room that may hold a template. More may be open; these are at hand.
@@ -137,6 +137,11 @@ class Sessions:
         await self._pool.close_room(session_id)
         if live is not None:
             live.workspace.close()
+
+    def announce(self, type: str, body: Mapping[str, Json]) -> None:
+        """Records an event in every open session that is at hand."""
+        for session_id in self._live:
+            self._ledger.note(session_id, type, "", body)
 
     def close(self) -> None:
         for live in self._live.values():

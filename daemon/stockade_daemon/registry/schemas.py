@@ -51,8 +51,8 @@ def _check(schema: Json, place: str) -> Iterator[str]:
             yield f"{place}.{keyword} must be text"
         elif keyword in _NUMBERS and (isinstance(value, bool) or not isinstance(value, int | float)):
             yield f"{place}.{keyword} must be a number"
-        elif keyword in _COUNTS and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
-            yield f"{place}.{keyword} must be a count, 0 or more"
+        elif keyword in _COUNTS and (isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**31):
+            yield f"{place}.{keyword} must be a count, 0 to {2**31 - 1}"
         elif keyword == "enum" and not (isinstance(value, list | tuple) and value):
             yield f"{place}.enum must list its values"
         elif keyword == "pattern" and not isinstance(value, str):
@@ -97,5 +97,5 @@ def _check_names(names: Json, properties: Mapping[str, Json], place: str) -> Ite
         yield f"{place} must be a list of names"
         return
     for name in names:
-        if name not in properties:
+        if not isinstance(name, str) or name not in properties:
             yield f"{place} names {name!r}, which is not one of the properties"

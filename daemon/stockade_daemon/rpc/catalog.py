@@ -3,14 +3,69 @@
 from typing import Any
 
 from stockade.v1 import catalog_pb2, catalog_pb2_grpc
-from stockade_daemon.registry.registry import Registry
+from stockade_daemon import meanings
+from stockade_daemon.errors import CODES, ConfigurationError, Refusal, RequestError
+from stockade_daemon.pipeline.describe import Describing
+from stockade_daemon.pipeline.sessions import Rules
+from stockade_daemon.profiles import read as profiles
+from stockade_daemon.registry import sources
+from stockade_daemon.registry.generations import Generations
 from stockade_daemon.rpc import wire
+
+_LONGEST_NAME = 80
 
 
 class CatalogService(catalog_pb2_grpc.CatalogServicer):
-    def __init__(self, registry: Registry) -> None:
-        self._registry = registry
+    def __init__(self, tools: Generations, describing: Describing, rules: Rules) -> None:
+        self._tools = tools
+        self._describing = describing
+        self._rules = rules
 
     @wire.unary
     async def ListTools(self, request: catalog_pb2.ListToolsRequest, context: Any) -> catalog_pb2.ListToolsResponse:
-        return catalog_pb2.ListToolsResponse(tools=[wire.tool(each) for each in self._registry.catalog()])
+        return catalog_pb2.ListToolsResponse(
+            tools=[wire.tool(each) for each in self._tools.current.catalog()],
+            generation=self._tools.number,
+            refused=[catalog_pb2.RefusedTools(reason=each.reason, kept=each.kept) for each in self._tools.refused],
+        )
+
+    @wire.unary
+    async def CheckTool(self, request: catalog_pb2.CheckToolRequest, context: Any) -> catalog_pb2.CheckToolResponse:
+        name = request.name
+        if not sources.is_name(name) or len(name) > _LONGEST_NAME:
+            raise RequestError(
+                "INVALID_ARGUMENT",
+                f"{name[:_LONGEST_NAME]!r} is no tool file's name: a-z 0-9 _, a letter first, then .py or .toml",
+            )
+        if len(request.text) > sources.MAX_BYTES:
+            raise RequestError("RESOURCE_EXHAUSTED", f"{name} has more than {sources.MAX_BYTES} bytes; shorten it")
+        try:
+            found = await self._describing.file(request.text, origin=name, name=name, built_in=self._tools.names())
+        except ConfigurationError as error:
+            return catalog_pb2.CheckToolResponse(fault=str(error))
+        except Refusal as refusal:
+            raise RequestError("FAILED_PRECONDITION", refusal.message, code=refusal.code) from refusal
+        return catalog_pb2.CheckToolResponse(tools=[wire.tool(each) for each in found])
+
+    @wire.unary
+    async def GetReference(
+        self, request: catalog_pb2.GetReferenceRequest, context: Any
+    ) -> catalog_pb2.GetReferenceResponse:
+        directories = self._rules.profile_directories
+        return catalog_pb2.GetReferenceResponse(
+            profiles=[self._profile(name) for name in profiles.available(directories)],
+            errors=[
+                catalog_pb2.ErrorMeaning(code=code, domain=domain, retry=retry, meaning=meanings.OF_CODES[code])
+                for code, (domain, retry) in CODES.items()
+            ],
+            events=[
+                catalog_pb2.EventMeaning(type=type, meaning=meaning) for type, meaning in meanings.OF_EVENTS.items()
+            ],
+        )
+
+    def _profile(self, name: str) -> catalog_pb2.ProfileMeaning:
+        try:
+            found = profiles.load(name, directories=self._rules.profile_directories)
+        except (ConfigurationError, RequestError) as error:
+            return catalog_pb2.ProfileMeaning(name=name, fault=str(error))
+        return catalog_pb2.ProfileMeaning(name=name, description=found.description)

@@ -121,6 +121,9 @@ def tool(manifest: Manifest) -> catalog_pb2.Tool:
         parallel_safe=manifest.parallel_safe,
         idempotent=manifest.idempotent,
         output_bytes=manifest.output_bytes,
+        card_title=manifest.card_title,
+        observes=manifest.observes,
+        origin=manifest.origin,
     )
 
 

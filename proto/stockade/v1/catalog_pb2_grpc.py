@@ -39,13 +39,40 @@ class CatalogStub:
                 request_serializer=stockade_dot_v1_dot_catalog__pb2.ListToolsRequest.SerializeToString,
                 response_deserializer=stockade_dot_v1_dot_catalog__pb2.ListToolsResponse.FromString,
                 _registered_method=True)
+        self.CheckTool = channel.unary_unary(
+                '/stockade.v1.Catalog/CheckTool',
+                request_serializer=stockade_dot_v1_dot_catalog__pb2.CheckToolRequest.SerializeToString,
+                response_deserializer=stockade_dot_v1_dot_catalog__pb2.CheckToolResponse.FromString,
+                _registered_method=True)
+        self.GetReference = channel.unary_unary(
+                '/stockade.v1.Catalog/GetReference',
+                request_serializer=stockade_dot_v1_dot_catalog__pb2.GetReferenceRequest.SerializeToString,
+                response_deserializer=stockade_dot_v1_dot_catalog__pb2.GetReferenceResponse.FromString,
+                _registered_method=True)
 
 
 class CatalogServicer:
     """Missing associated documentation comment in .proto file."""
 
     def ListTools(self, request, context):
-        """All tools, by name.
+        """All tools, by name, as they are at this moment: built-in ones, and those of the admin's tool files.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CheckTool(self, request, context):
+        """Judges a tool file as one that lies in a configured directory is judged: a Python file is imported in a worker that
+        lives for this alone and sees no workspace. Nothing is kept. A faulty file is an answer, not an error.
+
+        INVALID_ARGUMENT: the name ends neither in .py nor in .toml. RESOURCE_EXHAUSTED: more than 1 MiB.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetReference(self, request, context):
+        """Profiles, error codes and types of events, each with its meaning.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -58,6 +85,16 @@ def add_CatalogServicer_to_server(servicer, server):
                     servicer.ListTools,
                     request_deserializer=stockade_dot_v1_dot_catalog__pb2.ListToolsRequest.FromString,
                     response_serializer=stockade_dot_v1_dot_catalog__pb2.ListToolsResponse.SerializeToString,
+            ),
+            'CheckTool': grpc.unary_unary_rpc_method_handler(
+                    servicer.CheckTool,
+                    request_deserializer=stockade_dot_v1_dot_catalog__pb2.CheckToolRequest.FromString,
+                    response_serializer=stockade_dot_v1_dot_catalog__pb2.CheckToolResponse.SerializeToString,
+            ),
+            'GetReference': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetReference,
+                    request_deserializer=stockade_dot_v1_dot_catalog__pb2.GetReferenceRequest.FromString,
+                    response_serializer=stockade_dot_v1_dot_catalog__pb2.GetReferenceResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -87,6 +124,60 @@ class Catalog:
             '/stockade.v1.Catalog/ListTools',
             stockade_dot_v1_dot_catalog__pb2.ListToolsRequest.SerializeToString,
             stockade_dot_v1_dot_catalog__pb2.ListToolsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CheckTool(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/stockade.v1.Catalog/CheckTool',
+            stockade_dot_v1_dot_catalog__pb2.CheckToolRequest.SerializeToString,
+            stockade_dot_v1_dot_catalog__pb2.CheckToolResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetReference(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/stockade.v1.Catalog/GetReference',
+            stockade_dot_v1_dot_catalog__pb2.GetReferenceRequest.SerializeToString,
+            stockade_dot_v1_dot_catalog__pb2.GetReferenceResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -59,7 +59,7 @@ class Event(_message.Message):
     seq: _builtins.int
     """1, 2, 3 … without gaps, per session"""
     type: _builtins.str
-    """for example tool/call; docs/semantics.md lists all"""
+    """for example tool/call; docs/catalog/events.md lists all"""
     call_id: _builtins.str
     """empty for events of the session itself"""
     time_ms: _builtins.int

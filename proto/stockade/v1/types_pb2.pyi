@@ -107,7 +107,7 @@ class Failure(_message.Message):
     DOMAIN_FIELD_NUMBER: _builtins.int
     RETRY_FIELD_NUMBER: _builtins.int
     code: _builtins.str
-    """One of the stable codes of docs/semantics.md, for example FS_NOT_OBSERVED."""
+    """One of the stable codes of docs/catalog/errors.md, for example FS_NOT_OBSERVED."""
     message: _builtins.str
     """One sentence; where a model can recover it ends with the remedy."""
     domain: _builtins.str

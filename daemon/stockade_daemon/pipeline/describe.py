@@ -1,0 +1,126 @@
+"""Asking a tool file what it declares. Only importing it can tell, so a worker does that, which lives for this alone.
+
+The worker has the access `none` and small limits. What it sends is one frame, bounded before it is read, and judged by
+registry/custom.py; what it prints is dropped.
+"""
+
+import asyncio
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from stockade_daemon.errors import ConfigurationError
+from stockade_daemon.pipeline.output import Output, Pump
+from stockade_daemon.registry import custom, programs
+from stockade_daemon.registry import sources as sources_of
+from stockade_daemon.sandbox.channel import ChannelClosed
+from stockade_daemon.sandbox.pool import Pool
+from stockade_daemon.sandbox.worker import Worker
+from stockade_daemon.values import Access, Code, Limits, Manifest, Profile
+from stockade_worker.frames import BrokenFrame, Frame
+
+IMPORT_S: Final = 10.0  # a file that takes longer to import would be of little use as a tool
+_LIMITS: Final = Limits(
+    wall_s=IMPORT_S, cpu_s=5, memory_mb=256, processes=16, open_files=64, file_mb=8, tmp_mb=16, tmp_inodes=256,
+    output_mb=1, cpus=1.0,
+)  # fmt: skip
+_ROOM: Final = "tools:describe"  # no session's id has a colon
+_AT_ONCE: Final = 2  # workers of a few, so that a directory full of slow files leaves the host to its calls
+_LAST_WORDS_S: Final = 1.0
+
+
+class Describing:
+    """Turns sources into manifests. The same sources are asked once."""
+
+    def __init__(self, pool: Pool, strict: Profile) -> None:
+        """`strict`: the shipped profile of that name; its limits are made smaller."""
+        self._pool = pool
+        self._profile = replace(strict, name="tool files", limits=_LIMITS)
+        self._turns = asyncio.Semaphore(_AT_ONCE)
+
+    async def file(self, text: bytes, *, origin: str, name: str, built_in: tuple[str, ...]) -> tuple[Manifest, ...]:
+        """What a tool file declares; `name` is its own, which says what it is. Raises as `manifests` does."""
+        stem, _, suffix = name.rpartition(".")
+        if suffix == "py":
+            return await self.manifests(sources_of.single(text, origin=origin, stem=stem), built_in)
+        try:
+            return (await asyncio.to_thread(programs.read, text, origin=origin, stem=stem, built_in=built_in),)
+        except ConfigurationError as error:
+            raise ConfigurationError(custom.one_line(str(error))) from error
+
+    async def manifests(self, code: Code, built_in: tuple[str, ...]) -> tuple[Manifest, ...]:
+        """What `code` declares, judged.
+
+        Raises ConfigurationError `ORIGIN:LINE: …` where it cannot be used, Refusal where there is no worker.
+        """
+        try:
+            return custom.judge(await self._answer(code), code, built_in)
+        except ConfigurationError as error:
+            raise ConfigurationError(custom.one_line(str(error))) from error
+
+    async def _answer(self, code: Code) -> bytes:
+        answer: bytes | ConfigurationError
+        async with self._turns:
+            self._pool.open_room(_ROOM, self._profile, None)
+            async with self._pool.worker(_ROOM, Access.NONE) as worker, asyncio.TaskGroup() as pumps:
+                for descriptor in (worker.stdout, worker.stderr):
+                    # Drained, or a file that prints a lot while it is imported would wait forever; kept is nothing.
+                    pumps.create_task(Pump(descriptor, Output(Path(os.devnull), cap=0)).run())
+                try:
+                    answer = await self._ask(worker, code)
+                except ConfigurationError as error:
+                    answer = error  # raised below: within the group of tasks it would come out as a group
+                finally:
+                    worker.kill()
+        if isinstance(answer, ConfigurationError):
+            raise answer
+        return answer
+
+    async def _ask(self, worker: Worker, code: Code) -> bytes:
+        header, blob = sources(code)
+        try:
+            async with asyncio.timeout(IMPORT_S):
+                await worker.requests.send({"type": "describe", **header}, blob)
+                frame = await worker.requests.receive()
+        except TimeoutError:
+            raise ConfigurationError(
+                f"{code.origin}:1: importing it took longer than {IMPORT_S:g} s and was ended; do the work in the "
+                "function, not beside it"
+            ) from None
+        except ChannelClosed:
+            raise ConfigurationError(f"{code.origin}:1: importing it {await self._end(worker)}") from None
+        except BrokenFrame as error:
+            raise ConfigurationError(
+                f"{code.origin}:1: importing it sent something that is no answer: {error}"
+            ) from None
+        if frame.type == "manifests":
+            return frame.blob
+        raise ConfigurationError(_fault(frame, code))
+
+    async def _end(self, worker: Worker) -> str:
+        """How a process ended that gave no answer."""
+        ended = await worker.last_words(_LAST_WORDS_S)
+        reached = worker.account(ended).reached(_LIMITS)
+        if reached is not None:
+            return f"reached its limit of {reached}; do the work in the function, not beside it"
+        if ended is not None and ended.signal is not None:
+            return f"ended its process by signal {ended.signal}; take out what does that"
+        if ended is not None:
+            return f"ended its process with status {ended.exit_code}; a tool file must not leave by itself"
+        return "ended its process; take out what does that"
+
+
+def sources(code: Code) -> tuple[dict[str, Any], bytes]:
+    """Sources as a job carries them: a part of its header, and the beginning of its blob."""
+    modules = [[each.name, each.package, len(each.text)] for each in code.modules]
+    return {"entry": code.entry, "modules": modules}, b"".join(each.text for each in code.modules)
+
+
+def _fault(frame: Frame, code: Code) -> str:
+    """The worker's complaint about a file; its text is anybody's."""
+    line, message = frame.header.get("line"), frame.header.get("message")
+    entry = next(each for each in code.modules if each.name == code.entry)
+    if frame.type != "faulty" or not isinstance(message, str):
+        return f"{code.origin}:1: importing it sent a frame that is no answer"
+    return f"{code.origin}:{custom.line_within(line, entry.text)}: {message}"

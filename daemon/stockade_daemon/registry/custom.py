@@ -1,0 +1,118 @@
+"""What a worker said of a tool file, judged: it comes from code that nobody has looked at.
+
+The answer is bounded before it is parsed, parsed without loss, and every manifest in it has to pass what the built-in
+ones pass. Its tools are named after the file, so that no file can take a name that another one has.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Final
+
+from stockade_daemon import json_text
+from stockade_daemon.errors import ArgumentsRefusal, ConfigurationError
+from stockade_daemon.registry import manifests
+from stockade_daemon.registry.arguments import Arguments
+from stockade_daemon.values import Body, Code, Json, Manifest, PythonBody
+
+MAX_ANSWER: Final = 512 * 1024  # bytes of JSON
+_MAX_DEPTH: Final = 32
+_MOST_REASON: Final = 1000  # characters
+_MAX_TOOLS: Final = 32  # of one file
+_RESERVED: Final = {"timeout_s"}  # as an argument it is the call's own time, for every tool
+
+
+def judge(answer: bytes, code: Code, built_in: Iterable[str]) -> tuple[Manifest, ...]:
+    """The manifests in a worker's answer about `code`. Raises ConfigurationError `ORIGIN:LINE: …`."""
+    try:
+        value = json_text.parse(answer, max_bytes=MAX_ANSWER, max_depth=_MAX_DEPTH)
+    except json_text.NotLossless as error:
+        raise ConfigurationError(f"{code.origin}:1: what it says of its tools is no manifest: {error}") from None
+    if not isinstance(value, list):
+        raise ConfigurationError(f"{code.origin}:1: what it says of its tools is no list of manifests")
+    if not value:
+        raise ConfigurationError(f"{code.origin}:1: it declares no tool; put @tool over a function")
+    if len(value) > _MAX_TOOLS:
+        raise ConfigurationError(f"{code.origin}:1: it declares {len(value)} tools; at most {_MAX_TOOLS} are taken")
+    found = [_one(each, code) for each in value]
+    check_names(found, code.origin, code.stem, built_in)
+    return tuple(found)
+
+
+def line_within(line: object, text: bytes) -> int:
+    """A line that a worker named, or 1 where the file has no such line."""
+    return line if type(line) is int and 1 <= line <= text.count(b"\n") + 1 else 1
+
+
+def _one(item: Json, code: Code) -> Manifest:
+    entry = next(each for each in code.modules if each.name == code.entry)
+    if not isinstance(item, Mapping) or set(item) != {"line", "files", "index", "manifest"}:
+        raise ConfigurationError(f"{code.origin}:1: what it says of its tools is no list of manifests")
+    origin = f"{code.origin}:{line_within(item['line'], entry.text)}"
+    files, index, manifest = item["files"], item["index"], item["manifest"]
+    if not isinstance(manifest, Mapping) or type(index) is not int or not 0 <= index < _MAX_TOOLS:
+        raise ConfigurationError(f"{origin}: what it says of its tools is no list of manifests")
+    if files is not None and not (isinstance(files, str) and files.isidentifier()):
+        raise ConfigurationError(f"{origin}: what it says of its tools is no list of manifests")
+    judged = manifests.judge(manifest, lambda _: origin)
+    if judged.body is not Body.FUNCTION:
+        raise ConfigurationError(f"{origin}: body must be function")
+    usable(judged, lambda _: origin)
+    return replace(judged, origin=origin, custom=PythonBody(code, index, files))
+
+
+def one_line(text: str) -> str:
+    """What can be shown of a text that may come from anybody: one line, of bounded length."""
+    shown = " ".join("".join(each if each.isprintable() else " " for each in text[: 4 * _MOST_REASON]).split())
+    return shown if len(shown) <= _MOST_REASON else f"{shown[:_MOST_REASON]}…"
+
+
+def usable(manifest: Manifest, place: Callable[[str], str]) -> None:
+    """Refuses a schema that cannot be compiled, and an argument whose name has a meaning for every tool.
+
+    `place` says where an argument stands; "" is the tool.
+    """
+    properties = manifest.input_schema["properties"]
+    assert isinstance(properties, Mapping)
+    for name in properties:
+        if not name.isidentifier() or len(name) > 64:
+            raise ConfigurationError(f"{place(name)}: the argument {name[:80]!r} must be named as a variable is")
+        if name in _RESERVED:
+            raise ConfigurationError(
+                f"{place(name)}: {name} is the call's own time, for every tool; rename the argument"
+            )
+    try:
+        Arguments(manifest)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{place('')}: {error}") from None
+
+
+def fits(manifest: Manifest) -> Callable[[str, Json], str]:
+    """A check of single arguments: what is wrong with a value, empty where it fits."""
+    required = manifest.input_schema.get("required")
+    alone = {**manifest.input_schema, "required": ()} if required else manifest.input_schema
+    arguments = Arguments(replace(manifest, input_schema=alone))
+
+    def check(name: str, value: Json) -> str:
+        try:
+            arguments.parse(json_text.dump({name: value}))
+        except ArgumentsRefusal as refusal:
+            return refusal.message
+        return ""
+
+    return check
+
+
+def check_names(found: Iterable[Manifest], origin: str, stem: str, built_in: Iterable[str]) -> None:
+    """Refuses names that are not the file's to give: a tool is called as its file is, or that and `_` and more."""
+    names: set[str] = set()
+    for each in found:
+        if each.name in built_in:
+            raise ConfigurationError(f"{each.origin}: {each.name} is a built-in tool; choose another name")
+        if each.name != stem and not each.name.startswith(f"{stem}_"):
+            raise ConfigurationError(
+                f"{each.origin}: the tools of this file are named {stem} or {stem}_…, so {each.name!r} is not its to "
+                "give; rename the tool or the file"
+            )
+        if each.name in names:
+            raise ConfigurationError(f"{each.origin}: a second tool is named {each.name}; rename one")
+        names.add(each.name)

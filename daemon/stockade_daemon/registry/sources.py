@@ -1,0 +1,185 @@
+"""Where custom tools come from: files of the configured directories, modules of installed distributions. Read, never
+imported.
+
+A file counts when nobody but root and the daemon's own user could have written it: it and every directory on the way
+from the configured one belong to one of them and are not writable for group or others. A link may lead to another place
+below the same directory, as the mounted volumes of containers have it, and nowhere else.
+"""
+
+import hashlib
+import os
+import re
+import stat
+from collections.abc import Iterable
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Final
+
+from stockade_daemon.errors import ConfigurationError
+from stockade_daemon.values import Code, Module
+
+GROUP: Final = "stockade.tools"  # the group of entry points
+MAX_BYTES: Final = 1024 * 1024  # of one file
+_MAX_PACKAGE: Final = 4 * 1024 * 1024  # of a distribution's modules together
+_MAX_MODULES: Final = 500
+_STEM: Final = re.compile(r"[a-z][a-z0-9_]{0,63}\Z", re.ASCII)
+_SUFFIXES: Final = (".py", ".toml")
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A file that may hold tools, and what it looked like: another signature means that it has to be read again."""
+
+    origin: str
+    stem: str
+    suffix: str
+    signature: tuple[object, ...]
+
+
+def is_name(name: str) -> bool:
+    """Whether a file of this name may hold tools."""
+    path = Path(name)
+    return path.suffix in _SUFFIXES and path.name == name and _STEM.match(path.stem) is not None
+
+
+def candidates(directory: Path) -> list[Candidate]:
+    """The files of `directory` that may hold tools, by name. One that does not exist, or not yet, has none.
+
+    Raises OSError where it is there and cannot be listed, which says nothing about its files.
+
+    Left alone: names that begin with a dot or an underscore, and those with another ending than .py and .toml.
+    """
+    try:
+        names = sorted(os.listdir(directory))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    found = []
+    for name in names:
+        path = directory / name
+        if name[0] in "._" or path.suffix not in _SUFFIXES or path.is_dir():
+            continue
+        found.append(Candidate(str(path), path.stem, path.suffix, _signature(path)))
+    return found
+
+
+def _signature(path: Path) -> tuple[object, ...]:
+    """Also of the directory: a mode that is put right there counts for the files in it."""
+    result: list[object] = [os.path.realpath(path)]
+    for each in (path, path.parent, Path(str(result[0])).parent):
+        try:
+            found = each.stat()
+        except OSError as error:
+            result.append(error.errno)
+        else:
+            result += [found.st_dev, found.st_ino, found.st_uid, found.st_mode]
+            result += [found.st_mtime_ns, found.st_ctime_ns, found.st_size] if each is path else []
+    return tuple(result)
+
+
+def read(candidate: Candidate, directory: Path) -> bytes:
+    """The bytes of a file that may be trusted. Raises ConfigurationError `FILE:1: …` with what to do."""
+    origin = candidate.origin
+    if not _STEM.match(candidate.stem):
+        raise ConfigurationError(
+            f"{origin}:1: a tool file's name is of a-z 0-9 _ and begins with a letter, since its tools are named after "
+            "it; rename it"
+        )
+    try:
+        real = Path(os.path.realpath(origin, strict=True))
+        top = Path(os.path.realpath(directory))
+        if top not in real.parents:
+            raise ConfigurationError(
+                f"{origin}:1: it is a link that leads out of {directory}, to {real}; put the file itself here"
+            )
+        _insist(origin, top, os.stat(top))
+        for each in real.parents:
+            if top in each.parents:
+                _insist(origin, each, os.stat(each))
+        # Not blocking: opening a FIFO waits for whoever writes to it, open(2).
+        descriptor = os.open(real, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
+        with open(descriptor, "rb") as file:
+            found = os.fstat(descriptor)
+            if not stat.S_ISREG(found.st_mode):
+                raise ConfigurationError(f"{origin}:1: this is not a regular file; put the tool's text here")
+            _insist(origin, real, found)
+            text = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise ConfigurationError(
+            f"{origin}:1: the file cannot be read: {error.strerror}; make it readable to the daemon"
+        ) from error
+    if len(text) > MAX_BYTES:
+        raise ConfigurationError(f"{origin}:1: the file has more than {MAX_BYTES} bytes; a tool is shorter")
+    return text
+
+
+def _insist(origin: str, path: Path, found: os.stat_result) -> None:
+    ours = {0, os.geteuid()}
+    if found.st_uid not in ours:
+        raise ConfigurationError(
+            f"{origin}:1: {path} belongs to uid {found.st_uid}, who could put anything there; it must belong to "
+            f"{' or '.join(f'uid {uid}' for uid in sorted(ours))}: chown {os.geteuid()} {path}"
+        )
+    if found.st_mode & 0o022:
+        raise ConfigurationError(
+            f"{origin}:1: {path} is writable for others (mode {stat.S_IMODE(found.st_mode):04o}), who could put "
+            f"anything there: chmod go-w {path}"
+        )
+
+
+def single(text: bytes, *, origin: str, stem: str) -> Code:
+    """The sources that one Python file is."""
+    # A name that no module of the standard library has: a tool may be called json.
+    return _code(origin, stem, f"tool_{stem}", [Module(f"tool_{stem}", False, text)])
+
+
+def installed(name: str) -> Code:
+    """The sources of an entry point `name` of the group stockade.tools: all Python modules of its package.
+
+    Raises ConfigurationError: no such entry point, two of them, a package that cannot be read.
+    """
+    points = list(metadata.entry_points(group=GROUP, name=name))
+    if not points:
+        known = sorted(each.name for each in metadata.entry_points(group=GROUP))
+        raise ConfigurationError(
+            f"no installed distribution has an entry point {name!r} in {GROUP}; there are: "
+            f"{', '.join(known) or 'none'}. Install it where the daemon runs, or take it out of [tools] packages"
+        )
+    point = points[0]
+    if len(points) > 1 or point.dist is None:
+        raise ConfigurationError(f"{len(points)} installed distributions have an entry point {name!r}; uninstall one")
+    origin = f"{point.dist.name} {point.dist.version} ({point.value})"
+    top = point.module.partition(".")[0]
+    modules = []
+    total = 0
+    for file in point.dist.files or ():
+        parts = file.parts
+        if file.suffix != ".py" or (parts[0] != top and str(file) != f"{top}.py") or ".." in parts:
+            continue
+        path = Path(str(point.dist.locate_file(file)))
+        try:
+            text = path.read_bytes()
+        except OSError as error:
+            raise ConfigurationError(f"{path}:1: cannot be read: {error.strerror}; install {origin} again") from error
+        total += len(text)
+        names = [*parts[:-1], file.stem]
+        package = names[-1] == "__init__"
+        modules.append(Module(".".join(names[:-1] if package else names), package, text))
+    if point.module not in {each.name for each in modules}:
+        raise ConfigurationError(
+            f"{origin}: its module is not among its files, as in an editable installation; install a wheel"
+        )
+    if total > _MAX_PACKAGE or len(modules) > _MAX_MODULES:
+        raise ConfigurationError(
+            f"{origin}: its package {top} has {len(modules)} modules and {total} bytes, more than the "
+            f"{_MAX_MODULES} and {_MAX_PACKAGE} taken; give the tools a package of their own"
+        )
+    return _code(origin, name, point.module, modules)
+
+
+def _code(origin: str, stem: str, entry: str, modules: Iterable[Module]) -> Code:
+    ordered = tuple(sorted(modules, key=lambda each: each.name))
+    hashed = hashlib.sha256()
+    for each in ordered:
+        hashed.update(f"{each.name}\0{len(each.text)}\0".encode() + each.text)
+    return Code(origin, stem, entry, ordered, hashed.hexdigest())

@@ -1,0 +1,76 @@
+"""What a body and the daemon say to each other, as a tool's author sees it."""
+
+import os
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+
+Json: TypeAlias = Any  # a value that JSON text can carry; the daemon checks it
+
+
+class ToolError(Exception):
+    """Ends the call with a stable error code and a message for the model, which should end with the remedy."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a tool returns: a value for programs, a text for the model."""
+
+    value: Json
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedFile:
+    """A file's content at one moment. `descriptor` is a sealed memory file: what is read is what was observed."""
+
+    descriptor: int
+    handle: str
+    path: str  # relative to the workspace, links followed
+    digest: str  # SHA-256, lower-case hex
+    size: int  # bytes
+
+    def content(self) -> bytes:
+        """All of its bytes."""
+        data = bytearray()
+        while len(data) < self.size and (part := os.pread(self.descriptor, self.size - len(data), len(data))):
+            data += part
+        return bytes(data)
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Bytes start to end (exclusive) of an opened file, and what replaces them, literally."""
+
+    start: int
+    end: int
+    replacement: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """A change that has been made."""
+
+    path: str
+    digest: str  # of the file afterwards
+    difference: str  # unified
+    note: str  # anything worth saying, else empty
+
+
+class Files(Protocol):
+    """The workspace, as far as a body can reach it: by asking. Each method raises ToolError with the gate's refusal."""
+
+    def open(self, path: str, *, for_edit: bool = False) -> OpenedFile:
+        """The file's content. With for_edit, refused at once where an edit would be (not read, changed since)."""
+
+    def showed(self, file: OpenedFile, first: int, last: int) -> None:
+        """States that lines `first` to `last` (from 1) are in the answer in full; counts when the call succeeds.
+
+        Only for a tool that is declared with `observes=True`.
+        """
+
+    def edit(self, file: OpenedFile, spans: list[Span]) -> Committed:
+        """States an edit intent; returns when it has been decided, perhaps asked about, and committed."""

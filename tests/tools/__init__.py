@@ -1,0 +1,1 @@
+"""Tools of one's own, in a real daemon that watches a real directory."""

@@ -1,0 +1,151 @@
+"""A TOML file is a tool: a program with arguments from the schema, put together without a shell."""
+
+from pathlib import Path
+
+import pytest
+
+from stockade_daemon.errors import ConfigurationError
+from stockade_daemon.registry import programs
+from tests.tools.shop import open_shop
+
+FIND = """
+description = "Finds lines that hold a text."
+access = "read"
+kind = "read"
+parallel_safe = true
+title = "Find {text}"
+
+[program]
+argv = [
+    "grep", "-n",
+    {when = "ignore_case", argv = ["-i"]},
+    {when = "most", argv = ["-m", "{most}"]},
+    "-e", "{text}", "--", "{paths}",
+]
+dashes = ["text"]
+
+[arguments]
+text = {type = "string", description = "What to find.", minLength = 1}
+paths = {type = "array", items = {type = "string"}, description = "Where.", default = ["a.txt"]}
+ignore_case = {type = "boolean", description = "Whether case counts.", default = false}
+most = {type = "integer", description = "How many lines at most.", minimum = 1, optional = true}
+"""
+
+SHOUT = """
+description = "Says it loud."
+[program]
+argv = ["tr", "a-z", "A-Z"]
+stdin = "{{{text}}} {times} {sure}"
+[arguments]
+text = {type = "string", description = "What to say."}
+times = {type = "number", description = "How often.", default = 1.5}
+sure = {type = "boolean", description = "Whether it is.", default = true}
+"""
+
+SHOW = """
+description = "Shows the arguments that a program gets."
+access = "overlay"
+[program]
+argv = [
+    "python3", "-c", "import sys; print(sys.argv[1:]); open('made', 'w')", "--name={name}", "{name}", "--", "{name}",
+]
+[arguments]
+name = {type = "string", description = "A name."}
+"""
+
+
+async def test_a_program_gets_the_arguments_that_the_template_says(place: Path) -> None:
+    async with open_shop(place, {"find.toml": FIND}) as shop:
+        (tool,) = [each for each in (await shop.listed()).tools if each.name == "find"]
+        plain = await shop.session.call("find", text="two")
+        chosen = await shop.session.call("find", text="TWO", ignore_case=True, most=1, paths=["a.txt", "a.txt"])
+        odd = await shop.session.call("find", text="-v; echo $(id) *")
+    assert (tool.access, tool.kind, tool.parallel_safe, tool.card_title) == ("read", "read", True, "Find {text}")
+    assert tool.origin == f"{place}/tools/find.toml:1"
+    assert plain.value["stdout"] == "1:one two\n2:two\n"  # type: ignore[index, call-overload]
+    assert chosen.content == ("a.txt:1:one two\na.txt:1:one two\n",)
+    assert odd.ok
+    assert odd.value["exit_code"] == 1  # type: ignore[index, call-overload]
+
+
+async def test_a_text_is_one_argument_and_never_an_option(place: Path) -> None:
+    async with open_shop(place, {"show.toml": SHOW}) as shop:
+        text = 'a b\t"$(id)" `id` ; * \\ ü\n'
+        shown = await shop.session.call("show", name=text)
+        option = await shop.session.call("show", name="-rf")
+        cut = await shop.session.call("show", name="a\0b")
+    assert shown.ok
+    assert shown.content[0] == f"{[f'--name={text}', text, '--', text]!r}\n"
+    assert shown.value["effects"][0]["path"] == "made"  # type: ignore[index, call-overload]
+    for refused, words in ((option, "begins with '-'"), (cut, "NUL")):
+        assert refused.error is not None
+        assert refused.error.code == "INVALID_ARGS"
+        assert words in refused.error.message
+
+
+async def test_a_program_reads_what_the_template_says_and_nothing_else(place: Path) -> None:
+    long = "x" * 200_000
+    async with open_shop(place, {"shout.toml": SHOUT}) as shop:
+        said = await shop.session.call("shout", text="hé\n", sure=False)
+        much = await shop.session.call("shout", text=long)
+        unseen = await shop.session.call("shout", text="a", cwd="/")
+    assert said.content == ("{Hé\n} 1.5 FALSE",)
+    assert much.value["stdout_bytes"] == len(long) + len("{} 1.5 true")  # type: ignore[index, call-overload]
+    assert unseen.error is not None
+    assert unseen.error.code == "INVALID_ARGS"
+
+
+async def test_a_program_tool_changes_and_breaks_like_any_other(place: Path) -> None:
+    async with open_shop(place, {"find.toml": FIND}) as shop:
+        path = shop.write("find.toml", FIND.replace('"grep"', '"grep'))
+        assert str((await shop.news("refused"))["reason"]).startswith(f"{path}:10")
+        assert "find" in await shop.names()
+        shop.write("find.toml", FIND.replace("-n", "-c"))
+        assert (await shop.news("changed"))["changed"] == ["find"]
+        assert (await shop.session.call("find", text="two")).content == ("2\n",)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "line", "words"),
+    [
+        ('access = "read"', 'acess = "read"', 3, "the nearest valid key is 'access'"),
+        ('access = "read"', 'access = "write"', 3, "must be "),
+        ('access = "read"', 'access = "overlay"', 4, "kind must be command"),
+        ('"Finds lines that hold a text."', '""', 2, "description must be text"),
+        ("parallel_safe = true", "parallel_safe = 1", 5, "must be true or false"),
+        ("{text}", "{txt}", 6, "is no argument"),
+        ('"{text}", "--"', '"{txt}", "--"', 13, "{txt} is no argument; there are text, paths, ignore_case, most"),
+        ('"{text}", "--"', '"{text!r}", "--"', 13, "is no argument"),
+        ('"{text}", "--"', '"{text", "--"', 13, "is no template"),
+        ('"{paths}"', '"a={paths}"', 13, "each item is an argument"),
+        ('when = "most"', 'when = "moist"', 12, "`when` names 'moist'"),
+        ('when = "most", argv', 'whn = "most", argv', 12, "neither a text nor"),
+        ('{when = "most", argv = ["-m", "{most}"]}', '"{most}"', 12, "'most' may be left out"),
+        ('"grep", "-n"', '"{text}", "-n"', 10, "the program itself is a fixed text"),
+        ('"grep", "-n"', '"./grep", "-n"', 10, "is a relative path"),
+        ('dashes = ["text"]', 'dashes = ["txt"]', 15, "'txt' is no argument"),
+        ("minLength = 1", "minLenght = 1", 18, "minLenght is not supported"),
+        ('description = "What to find."', 'descripton = "x"', 18, "no description"),
+        ("default = false", "default = 0", 20, "the default of 'ignore_case' does not fit"),
+        ("optional = true", "optional = 1", 21, "neither true nor false"),
+        (
+            "most = {",
+            'timeout_s = {type = "number", description = "x", default = 1}\nmost = {',
+            21,
+            "is the call's own time",
+        ),
+    ],
+)
+def test_a_mistake_is_named_with_its_line(before: str, after: str, line: int, words: str) -> None:
+    assert before in FIND
+    with pytest.raises(ConfigurationError) as caught:
+        programs.read(FIND.replace(before, after, 1).encode(), origin="find.toml", stem="find", built_in=["read"])
+    assert words in str(caught.value)
+    assert str(caught.value).startswith(f"find.toml:{line}:"), caught.value
+
+
+def test_a_program_tool_has_its_files_name(place: Path) -> None:
+    with pytest.raises(ConfigurationError, match="read is a built-in tool"):
+        programs.read(FIND.encode(), origin="read.toml", stem="read", built_in=["read"])
+    with pytest.raises(ConfigurationError, match=r"there is no \[program\] argv"):
+        programs.read(b'description = "x"\n', origin="x.toml", stem="x", built_in=[])
