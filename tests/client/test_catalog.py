@@ -102,6 +102,7 @@ def test_tool_check_tells_what_a_file_declares(stockade: Stockade, workspace: Pa
         ("greet.py", TOOL.replace("    name: Whom.\n", ""), "d/greet.py:4: the argument 'name' of greet has no desc"),
         ("greet.py", TOOL.replace("name: str", "*name: str"), "d/greet.py:4: greet takes *name"),
         ("greet.py", TOOL.replace("name: str", "name: str = None"), "annotate it with `| None`"),
+        ("greet.py", TOOL.replace("name: str", "name: str = 5"), "d/greet.py:4: the default of 'name' does not fit"),
         ("greet.py", TOOL.replace("name: str", "name: str | None"), "add `= None`"),
         ("greet.py", TOOL.replace("name: str", "name: str | int"), "is one of several types"),
         ("greet.py", TOOL.replace("def greet", "async def greet"), "d/greet.py:4: 'greet' is no plain function"),

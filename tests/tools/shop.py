@@ -12,7 +12,7 @@ from stockade_client import connect, local_daemon
 from stockade_client.link import opened
 from stockade_client.session import Session
 
-HANG_S = 60.0  # a hang detector
+HANG_S = 120.0  # a hang detector
 
 
 @dataclass(slots=True)

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,22 @@ async def test_a_broken_edit_is_refused_by_line_and_the_last_good_stays(place: P
         assert (await shop.news("changed"))["changed"] == ["say"]
         assert (await shop.session.call("say", path="a.txt")).value == "OTHER"
         assert not (await shop.listed()).refused
+
+
+async def test_the_catalog_says_what_is_refused_and_what_stays(place: Path) -> None:
+    async with open_shop(place, {"say.py": SAY}) as shop:
+        path = shop.write("say.py", "import none_such\n")
+        await shop.news("refused")
+        done = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "stockade_client", "catalog"),
+            env={**os.environ, "STOCKADE_ADDRESS": shop.address},
+            stdout=asyncio.subprocess.PIPE,
+        )
+        said, _ = await done.communicate()
+    assert (
+        f"refused: {path}:1: ModuleNotFoundError: No module named 'none_such' (its tools of before stay: say)\n"
+        in said.decode()
+    )
 
 
 async def test_a_call_under_way_ends_with_the_generation_that_it_began_with(place: Path) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from stockade_client import connect
+from stockade_daemon.pipeline import describe
 from stockade_daemon.registry import programs
 from stockade_toolkit import describing, tool
 from tests.house.test_docs import default_of, rows
@@ -96,6 +97,12 @@ def section(heading: str, head: str) -> list[list[str]]:
     lines = beneath.split("\n\n", 1)[0].splitlines()[2:]
     assert heading in PAGE
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+
+
+def test_the_limits_of_an_import_are_those_that_the_manual_gives() -> None:
+    limits = describe.LIMITS
+    words = f"{limits.memory_mb} MiB, {limits.cpu_s} s of processor time, {describe.IMPORT_S:g} s in all"
+    assert words in " ".join(PAGE.split())
 
 
 def test_the_table_of_types_is_what_types_become() -> None:

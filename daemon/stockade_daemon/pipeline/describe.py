@@ -21,13 +21,13 @@ from stockade_daemon.values import Access, Code, Limits, Manifest, Profile
 from stockade_worker.frames import BrokenFrame, Frame
 
 IMPORT_S: Final = 10.0  # a file that takes longer to import would be of little use as a tool
-_LIMITS: Final = Limits(
+LIMITS: Final = Limits(
     wall_s=IMPORT_S, cpu_s=5, memory_mb=256, processes=16, open_files=64, file_mb=8, tmp_mb=16, tmp_inodes=256,
     output_mb=1, cpus=1.0,
 )  # fmt: skip
 _ROOM: Final = "tools:describe"  # no session's id has a colon
 _AT_ONCE: Final = 2  # workers of a few, so that a directory full of slow files leaves the host to its calls
-_LAST_WORDS_S: Final = 1.0
+_LAST_WORDS_S: Final = 5.0  # to report how it ended; waited for only where it has hung up
 
 
 class Describing:
@@ -36,7 +36,7 @@ class Describing:
     def __init__(self, pool: Pool, strict: Profile) -> None:
         """`strict`: the shipped profile of that name; its limits are made smaller."""
         self._pool = pool
-        self._profile = replace(strict, name="tool files", limits=_LIMITS)
+        self._profile = replace(strict, name="tool files", limits=LIMITS)
         self._turns = asyncio.Semaphore(_AT_ONCE)
 
     async def file(self, text: bytes, *, origin: str, name: str, built_in: tuple[str, ...]) -> tuple[Manifest, ...]:
@@ -101,7 +101,7 @@ class Describing:
     async def _end(self, worker: Worker) -> str:
         """How a process ended that gave no answer."""
         ended = await worker.last_words(_LAST_WORDS_S)
-        reached = worker.account(ended).reached(_LIMITS)
+        reached = worker.account(ended).reached(LIMITS)
         if reached is not None:
             return f"reached its limit of {reached}; do the work in the function, not beside it"
         if ended is not None and ended.signal is not None:

@@ -57,6 +57,10 @@ def _one(item: Json, code: Code) -> Manifest:
     if judged.body is not Body.FUNCTION:
         raise ConfigurationError(f"{origin}: body must be function")
     usable(judged, lambda _: origin)
+    check = fits(judged)
+    for name, schema in _properties(judged).items():
+        if isinstance(schema, Mapping) and "default" in schema and (fault := check(name, schema["default"])):
+            raise ConfigurationError(f"{origin}: the default of {name!r} does not fit its type: {fault}")
     return replace(judged, origin=origin, custom=PythonBody(code, index, files))
 
 
@@ -71,9 +75,7 @@ def usable(manifest: Manifest, place: Callable[[str], str]) -> None:
 
     `place` says where an argument stands; "" is the tool.
     """
-    properties = manifest.input_schema["properties"]
-    assert isinstance(properties, Mapping)
-    for name in properties:
+    for name in _properties(manifest):
         if not name.isidentifier() or len(name) > 64:
             raise ConfigurationError(f"{place(name)}: the argument {name[:80]!r} must be named as a variable is")
         if name in _RESERVED:
@@ -100,6 +102,12 @@ def fits(manifest: Manifest) -> Callable[[str, Json], str]:
         return ""
 
     return check
+
+
+def _properties(manifest: Manifest) -> Mapping[str, Json]:
+    properties = manifest.input_schema["properties"]
+    assert isinstance(properties, Mapping)
+    return properties
 
 
 def check_names(found: Iterable[Manifest], origin: str, stem: str, built_in: Iterable[str]) -> None:
