@@ -9,8 +9,9 @@ from pathlib import Path
 
 from stockade_daemon.sandbox.cgroup_layout import layout
 
-# Bytes of memory for each call, as the slope of a straight line through all looks. What holds on to one call (its id,
-# arguments, buffers and task) costs several KiB for each; the noise over some thousand calls is below 200.
+# Bytes of memory for each call, as the slope of a straight line through all looks. A call that is never let go of (its
+# record, arguments, buffers) was measured at 9 KiB. Where nothing leaks, the slope was 163 over 5,000 calls, 290 over
+# 1,500: what the allocator takes in the end for good.
 MOST_PER_CALL = 512
 # grpc starts threads when it is busy and ends them later.
 _THREADS_TO_AND_FRO = 8

@@ -135,8 +135,9 @@ def with_mounts(stockaded: Stockaded, *mounts: str) -> Stockaded:
     profiles = stockaded.directory / "profiles"
     profiles.mkdir()
     listed = ", ".join(f'{{path = "{mount}", mode = "ro"}}' for mount in mounts)
-    widen = 'widen = ["filesystem.mounts"]'
-    (profiles / "work.toml").write_text(f'extends = "dev"\n{widen}\n[filesystem]\nmounts = [{listed}]\n')
+    (profiles / "work.toml").write_text(
+        f'extends = "dev"\nwiden = ["filesystem.mounts"]\n[filesystem]\nmounts = [{listed}]\n'
+    )
     with stockaded.configuration.open("a") as configuration:
         configuration.write(f'[profiles]\npaths = ["{profiles}"]\n')
     stockaded.start()

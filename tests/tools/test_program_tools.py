@@ -61,7 +61,7 @@ async def test_a_program_gets_the_arguments_that_the_template_says(place: Path) 
         chosen = await shop.session.call("find", text="TWO", ignore_case=True, most=1, paths=["a.txt", "a.txt"])
         odd = await shop.session.call("find", text="-v; echo $(id) *")
     assert (tool.access, tool.kind, tool.parallel_safe, tool.card_title) == ("read", "read", True, "Find {text}")
-    assert tool.origin == f"{place}/tools/find.toml:1"
+    assert tool.origin == f"{place}/tools/find.toml:1:1"
     assert plain.value["stdout"] == "1:one two\n2:two\n"  # type: ignore[index, call-overload]
     assert chosen.content == ("a.txt:1:one two\na.txt:1:one two\n",)
     assert odd.ok

@@ -62,7 +62,7 @@ async def run_command(services: Services, judged: Judged, under_way: CallUnderWa
         refusal = await _could_not_start(worker)
     account = worker.account(ended)
     refusal = _limited(refusal, account, judged.session.profile.limits)
-    found = await effects_of(worker, judged, under_way)
+    found = await effects_of(worker, under_way)
     usage = replace(account.usage, wall_s=under_way.clock.spent or time.monotonic() - started)
     value: dict[str, Json] = {
         **await _output(under_way.stdout, under_way.stderr),

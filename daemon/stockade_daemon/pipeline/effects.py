@@ -5,7 +5,6 @@ import os
 
 from stockade_daemon.gate.names import visible
 from stockade_daemon.pipeline.context import CallUnderWay
-from stockade_daemon.policy.subjects import Judged
 from stockade_daemon.sandbox.effects import Difference, Effect, difference
 from stockade_daemon.sandbox.worker import Worker
 from stockade_daemon.values import Json
@@ -13,12 +12,12 @@ from stockade_daemon.values import Json
 _NAMED = 20  # for the model; the value has them all
 
 
-async def effects_of(worker: Worker, judged: Judged, under_way: CallUnderWay) -> Difference:
+async def effects_of(worker: Worker, under_way: CallUnderWay) -> Difference:
     """What is in the worker's view. Only for a worker that is gone: nothing is left that could still write."""
     if worker.scratch is None:
         return Difference((), 0)
-    upper, hides = os.fspath(worker.scratch.upper), under_way.live.gate.hides
-    return await asyncio.to_thread(difference, upper, judged.session.workspace, hides=hides)
+    upper, live = os.fspath(worker.scratch.upper), under_way.live
+    return await asyncio.to_thread(difference, upper, live.session.workspace, hides=live.gate.hides)
 
 
 def listed(found: Difference) -> dict[str, Json]:

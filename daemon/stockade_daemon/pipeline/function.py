@@ -77,7 +77,7 @@ async def run_function(services: Services, judged: Judged, under_way: CallUnderW
     value, content = outcome.value, outcome.content
     if worker.scratch is not None:
         await worker.gone()
-        found = await effects_of(worker, judged, under_way)
+        found = await effects_of(worker, under_way)
         content = (*content, *for_model(found, "tool"))
         value = {"result": value, **listed(found)} if outcome.has_value else None
     return Outcome(
