@@ -78,11 +78,11 @@ def environment(plant: Plant) -> dict[str, str]:
 
 def profile_text(shipped: str, shared: Path) -> str:
     """A profile that extends the shipped one by one more read-only directory and short limits; nothing else differs,
-    but that nobody is asked about a command."""
+    but that reads and commands go ahead without a question."""
     return (
         f'extends = "{shipped}"\n'
-        'widen = ["filesystem.mounts", "limits.wall_s", "limits.cpu_s", "approval.commands"]\n'
+        'widen = ["filesystem.mounts", "limits.wall_s", "limits.cpu_s", "approval.reads", "approval.commands"]\n'
         f'[[filesystem.mounts]]\npath = "{shared}"\nmode = "ro"\n'
-        '[approval]\ncommands = "allow"\n'
+        '[approval]\nreads = "allow"\ncommands = "allow"\n'
         f"[limits]\nwall_s = {WALL_S}\ncpu_s = {CPU_S}\n"
     )
