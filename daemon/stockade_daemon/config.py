@@ -47,7 +47,8 @@ PROFILES: Final[Key[tuple[str, ...]]] = Key(
     several(absolute_path, most=64),
     (),
     "array of absolute paths",
-    "Directories of profiles of your own, looked up after the shipped ones.",
+    "Directories of profiles of your own, read when one is asked for; a shipped profile's name is refused. "
+    "Directory and files belong to the daemon's user or root, and nobody else may write them.",
 )
 
 TOOLS: Final[Key[tuple[str, ...]]] = Key(

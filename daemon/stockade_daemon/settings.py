@@ -9,7 +9,7 @@ import difflib
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Final, Generic, TypeVar, cast
 
 from stockade_daemon.errors import ConfigurationError, Mistake
 from stockade_daemon.toml_text import Document, Way
@@ -54,6 +54,10 @@ class Settings:
     def __getitem__(self, key: Key[T]) -> T:
         # What is stored under a key's name is what its own check returned.
         return cast("T", self.values.get(key.name, key.default))
+
+
+# Keys that are told of as unknown; a text from a client may have thousands, and each takes a search for the nearest.
+_MOST_UNKNOWN: Final = 50
 
 
 def read(document: Document, keys: Sequence[Key[Any]]) -> Settings:
@@ -102,6 +106,8 @@ def _unknown_keys(document: Document, keys: Sequence[Key[Any]]) -> list[Mistake]
             inner = (*way, name)
             if inner in leaves:
                 continue
+            if len(mistakes) >= _MOST_UNKNOWN:
+                return
             if inner not in tables:
                 mistakes.append(document.mistake(inner, _unknown(name, way, siblings, keys)))
             elif isinstance(value, dict):

@@ -4,6 +4,7 @@ A command replaces this process; descriptors other than 0-2 are close-on-exec. A
 channel, where it also asks the gate; its stdout is data like any other output.
 """
 
+import contextlib
 import errno
 import importlib
 import json
@@ -118,14 +119,22 @@ def _answer(channel: Channel, frame: Frame) -> NoReturn:
         arguments: dict[str, Any] = json.loads(text)
         answer = run(arguments, Broker(channel))
         value = json.dumps(answer.value, ensure_ascii=False, allow_nan=False).encode("utf-8")
+        _flush()
         channel.send({"type": "value", "text_bytes": len(answer.text.encode())}, answer.text.encode() + value)
     except ToolError as error:
+        _flush()
         channel.send({"type": "error", "code": error.code, "message": str(error)})
         status = 1
     except BaseException as error:
         message = f"the tool failed: {type(error).__name__}: {error}"
+        _flush()
         channel.send({"type": "error", "code": "TOOL_FAILED", "message": message[:4000]})
         status = 1
-    sys.stdout.flush()
-    sys.stderr.flush()
     os._exit(status)
+
+
+def _flush() -> None:
+    """What was printed is in the pipes before the answer is: with the answer, the daemon ends this process."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):  # closed by the tool, or nobody reads any more
+            stream.flush()

@@ -86,7 +86,7 @@ def _replace() -> None:
     _waited_for(Gate, "read", "gate: read")
     _waited_for(Worker, "exited", "command runs")
     _waited_for(Worker, "gone", "its processes end")
-    _waited_for(command, "_effects", "effects")
+    _waited_for(command, "effects_of", "effects")
 
 
 if __name__ == "__main__":

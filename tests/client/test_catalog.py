@@ -53,7 +53,6 @@ def test_the_catalog_is_exported_as_models_take_it(stockade: Stockade) -> None:
                 "annotations": {
                     "readOnlyHint": tool["kind"] == "read",
                     "idempotentHint": tool["idempotent"],
-                    "openWorldHint": False,
                 },
             }
             for (name, description, schema), tool in zip(shape, tools, strict=True)

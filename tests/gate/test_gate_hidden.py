@@ -190,3 +190,16 @@ def test_the_names_that_are_found_are_exactly_those_that_match(workspace: Worksp
         assert {name for name in everything if any(name == top or name.startswith(top + b"/") for top in found)} == (
             matching
         ), (seed, pattern)
+
+
+def test_no_pattern_takes_long_to_compare_whatever_the_names_are(workspace: Workspace, root: Path) -> None:
+    """With a comparison that goes back and tries again, none of these would end."""
+    deep = root
+    for _ in range(12):
+        deep = deep / "d"
+        deep.mkdir()
+    (deep / ("a" * 200)).write_text("")
+    for pattern in ("*a" * 60 + "*b", "**/" * 60 + "b", "/".join(["**", "d"] * 20), "**/" + "*a" * 60 + "*b"):
+        patterns = Patterns((pattern,))
+        assert patterns.match(b"/".join([b"d"] * 100 + [b"a" * 200])) is (pattern if pattern.endswith("d") else None)
+        assert patterns.there(workspace) == set()

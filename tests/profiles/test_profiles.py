@@ -320,3 +320,28 @@ def test_a_profile_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
     (tmp_path / "lost.toml").symlink_to(tmp_path / "nowhere")
     with pytest.raises(ConfigurationError, match=r"lost\.toml:1:1: the file cannot be read"):
         profiles.load("lost", directories=[tmp_path])
+
+
+@pytest.mark.parametrize("what", ["directory", "file"])
+@pytest.mark.parametrize("mode", [0o020, 0o002])
+def test_a_profile_that_others_may_change_is_refused(tmp_path: Path, what: str, mode: int) -> None:
+    tmp_path.chmod(0o755)
+    file = tmp_path / "mine.toml"
+    file.write_text("limits.cpu_s = 1\n")
+    file.chmod(0o644)
+    directories = [profiles.shipped(), tmp_path]
+    assert profiles.load("mine", directories=directories).limits.cpu_s == 1
+    place = file if what == "file" else tmp_path
+    place.chmod(place.stat().st_mode | mode)
+    with pytest.raises(ConfigurationError, match=r"mine\.toml:1:1: .* can be written by .*chmod go-w"):
+        profiles.load("mine", directories=directories)
+
+
+def test_a_profile_of_another_user_is_refused(tmp_path: Path) -> None:
+    if os.getuid() != 0:
+        pytest.skip("only root can give a file away")
+    file = tmp_path / "mine.toml"
+    file.write_text("limits.cpu_s = 1\n")
+    os.chown(file, 1000, 1000)
+    with pytest.raises(ConfigurationError, match="belongs to uid 1000; have it owned by the daemon's user or by root"):
+        profiles.load("mine", directories=[profiles.shipped(), tmp_path])

@@ -17,7 +17,7 @@ from stockade_daemon.profiles.widening import FREE, RULES, widenings
 from stockade_daemon.values import Profile
 
 SHIPPED = [profiles.shipped()]
-PATHS = ["/usr", "/opt/a", "/opt/a/b", "/srv/x"]
+PATHS = ["/usr", "/opt/a", "/opt/a/b", "/opt/x"]
 PATTERNS = [".env", "**/x", "a/*"]
 NAMES = ["TZ", "LANG", "A", "B"]
 DECISIONS = st.sampled_from(["allow", "ask", "deny"])

@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from stockade_daemon.errors import ConfigurationError
+from stockade_daemon.errors import ArgumentsRefusal, ConfigurationError
 from stockade_daemon.registry import programs
+from stockade_daemon.registry.expanding import expand
+from stockade_daemon.values import ProgramBody
 from tests.tools.shop import open_shop
 
 FIND = """
@@ -121,6 +123,7 @@ async def test_a_program_tool_changes_and_breaks_like_any_other(place: Path) -> 
         ('when = "most"', 'when = "moist"', 12, "`when` names 'moist'"),
         ('when = "most", argv', 'whn = "most", argv', 12, "neither a text nor"),
         ('{when = "most", argv = ["-m", "{most}"]}', '"{most}"', 12, "'most' may be left out"),
+        ('"grep", "-n"', '"grep", "a\\u0000b"', 10, "has an element with a NUL character"),
         ('"grep", "-n"', '"{text}", "-n"', 10, "the program itself is a fixed text"),
         ('"grep", "-n"', '"./grep", "-n"', 10, "is a relative path"),
         ('dashes = ["text"]', 'dashes = ["txt"]', 15, "'txt' is no argument"),
@@ -149,3 +152,26 @@ def test_a_program_tool_has_its_files_name(place: Path) -> None:
         programs.read(FIND.encode(), origin="read.toml", stem="read", built_in=["read"])
     with pytest.raises(ConfigurationError, match=r"there is no \[program\] argv"):
         programs.read(b'description = "x"\n', origin="x.toml", stem="x", built_in=[])
+
+
+TWO = """
+description = "Says two texts as one."
+[program]
+argv = ["echo", "{{a}}{{b}}"]
+dashes = [{dashes}]
+[arguments]
+a = {{type = "string", description = "The first."}}
+b = {{type = "string", description = "The second."}}
+"""
+
+
+def test_who_may_begin_with_a_dash_is_the_argument_that_the_text_begins_with() -> None:
+    def said(dashes: str, **arguments: str) -> list[bytes]:
+        read = programs.read(TWO.format(dashes=dashes).encode(), origin="two.toml", stem="two", built_in=[])
+        assert isinstance(read.custom, ProgramBody)
+        return expand(read.custom, arguments)[0]
+
+    assert said('"a"', a="-x", b="y") == [b"echo", b"-xy"]
+    assert said('"b"', a="", b="-y") == [b"echo", b"-y"]
+    with pytest.raises(ArgumentsRefusal, match="the argument 'b' begins with"):
+        said('"a"', a="", b="--evil")

@@ -214,3 +214,29 @@ async def test_profiles_judge_a_tool_by_its_kind(place: Path) -> None:
     assert denied.error is not None
     assert denied.error.code == "DENIED"
     assert read.ok
+
+
+PRINTING = '''
+from stockade_toolkit import ToolError, tool
+
+
+@tool
+def printing(number: int) -> str:
+    """Prints a number.
+
+    number: Which.
+    """
+    print("printed", number)
+    if number % 2:
+        raise ToolError("TOOL_FAILED", "odd")
+    return "ok"
+'''
+
+
+async def test_what_a_tool_prints_is_there_with_its_answer(place: Path) -> None:
+    async with open_shop(place, {"printing.py": PRINTING}) as shop:
+        for number in range(30):
+            call = await shop.session.start("printing", number=number)
+            assert (await call.result()).ok == (number % 2 == 0)
+            async with call.output() as chunks:
+                assert b"".join([chunk async for chunk in chunks]) == f"printed {number}\n".encode()

@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 import pytest
 
 from stockade_daemon import watching
+from stockade_daemon.registry import sources
 
 
 async def test_a_change_in_a_directory_is_told(tmp_path: Path) -> None:
@@ -65,3 +66,10 @@ def test_the_daemon_imports_no_tool_file_to_know_its_tools() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+def test_a_name_that_cannot_be_looked_at_costs_no_other_file(tmp_path: Path) -> None:
+    (tmp_path / "good.py").write_text("")
+    (tmp_path / "bad.py").symlink_to("x" * 300)
+    (tmp_path / "loop.py").symlink_to("loop.py")
+    assert [Path(each.origin).name for each in sources.candidates(tmp_path)] == ["bad.py", "good.py", "loop.py"]

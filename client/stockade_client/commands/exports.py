@@ -34,8 +34,6 @@ def mcp(tools: Sequence[Tool]) -> Json:
                 "annotations": {
                     "readOnlyHint": each.kind == "read",
                     "idempotentHint": each.idempotent,
-                    # No tool reaches anything but the workspace: there is no network but the call's own.
-                    "openWorldHint": False,
                 },
             }
             for each in tools

@@ -7,7 +7,6 @@ includes all that lies below it. Names are compared as bytes: upper and lower ca
 
 import errno
 import os
-import re
 import stat
 from collections.abc import Iterator
 from typing import Final
@@ -23,23 +22,21 @@ _BENEATH: Final = syscalls.RESOLVE_BENEATH | syscalls.RESOLVE_NO_MAGICLINKS | sy
 class Patterns:
     """Some patterns, ready to be compared. False where there are none."""
 
-    __slots__ = ("_compiled", "_parts")
+    __slots__ = ("_parts", "_patterns")
 
     def __init__(self, patterns: tuple[str, ...]) -> None:
-        self._parts = [tuple(encoded(pattern).split(b"/")) for pattern in patterns]
-        self._compiled = [(pattern, _compiled(parts)) for pattern, parts in zip(patterns, self._parts, strict=True)]
+        self._patterns = patterns
+        self._parts = [_simple(tuple(encoded(pattern).split(b"/"))) for pattern in patterns]
 
     def __bool__(self) -> bool:
-        return bool(self._compiled)
+        return bool(self._parts)
 
     def match(self, path: bytes) -> str | None:
         """The pattern that matches a path relative to the workspace, or a directory above it."""
-        parts = path.split(b"/")
-        for end in range(1, len(parts) + 1):
-            above = b"/".join(parts[:end])
-            for pattern, compiled in self._compiled:
-                if compiled.fullmatch(above):
-                    return pattern
+        names = path.split(b"/")
+        for pattern, parts in zip(self._patterns, self._parts, strict=True):
+            if _matches(names, parts):
+                return pattern
         return None
 
     def there(self, workspace: Workspace) -> set[bytes]:
@@ -47,29 +44,40 @@ class Patterns:
         found: set[bytes] = set()
         for parts in self._parts:
             todo = [(b"", parts)]
+            done: set[tuple[bytes, int]] = set()  # several `**` lead to one place in many ways
             while todo:
-                found |= _step(workspace, *todo.pop(), todo)
+                above, rest = todo.pop()
+                if (above, len(rest)) not in done:
+                    done.add((above, len(rest)))
+                    found |= _step(workspace, above, rest, todo)
         return {name for name in found if not any(name[:at] in found for at in _slashes(name))}
 
 
 def entries(workspace: Workspace, directory: bytes) -> list[tuple[bytes, os.stat_result]]:
-    """The names in a directory of the workspace, no link followed; empty where it is none, or may not be read.
+    """The names in a directory of the workspace, no link followed; empty where it is none.
 
-    Raises OSError where the path is longer than the kernel takes (ENAMETOOLONG), and for failures of the disk.
+    Raises OSError where the path is longer than the kernel takes (ENAMETOOLONG), for failures of the disk, and
+    PermissionError for a directory that this user cannot list but a worker could get into: one that is the user's own,
+    or that may be searched. One that neither can enter has nothing to show, and is empty.
     """
     try:
         descriptor = _opened(workspace, directory)
-    except (FileNotFoundError, NotADirectoryError, PermissionError):
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except PermissionError:
+        if _can_be_entered(workspace, directory):
+            raise
         return []
     found = []
     try:
         for name in os.listdir(descriptor):
             try:
                 found.append((os.fsencode(name), os.stat(name, dir_fd=descriptor, follow_symlinks=False)))
-            except (FileNotFoundError, PermissionError):
+            except FileNotFoundError:
                 continue
-    except PermissionError:
-        return []
+            except PermissionError:
+                if os.fstat(descriptor).st_uid == os.geteuid():
+                    raise
     finally:
         os.close(descriptor)
     return found
@@ -95,10 +103,10 @@ def _step(
     deep = head == _ANY_DEPTH
     if deep and rest:
         todo.append((above, rest))  # `**` may also stand for no directory
-    wanted = None if deep else re.compile(_name(head))
+    pieces = head.split(b"*")
     found = set()
     for name, status in entries(workspace, above):
-        if wanted is not None and not wanted.fullmatch(name):
+        if not deep and not _fits(name, pieces):
             continue
         path = _joined(above, name)
         if not rest:
@@ -106,6 +114,14 @@ def _step(
         elif stat.S_ISDIR(status.st_mode):
             todo.append((path, parts if deep else rest))
     return found
+
+
+def _can_be_entered(workspace: Workspace, directory: bytes) -> bool:
+    try:
+        owner = os.stat(directory or b".", dir_fd=workspace.descriptor, follow_symlinks=False).st_uid
+        return owner == os.geteuid() or os.access(directory or b".", os.X_OK, dir_fd=workspace.descriptor)
+    except PermissionError:
+        return False  # already the way to it is closed
 
 
 def _opened(workspace: Workspace, directory: bytes) -> int:
@@ -130,17 +146,48 @@ def _slashes(name: bytes) -> Iterator[int]:
     return (at for at, character in enumerate(name) if character == 0x2F)
 
 
-def _compiled(parts: tuple[bytes, ...]) -> re.Pattern[bytes]:
-    text = b""
-    for index, part in enumerate(parts):
-        last = index == len(parts) - 1
-        if part == _ANY_DEPTH:
-            text += b"(?s:.+)" if last else b"(?:[^/]+/)*"
-        else:
-            text += _name(part) + (b"" if last else b"/")
-    return re.compile(text)
+def _simple(parts: tuple[bytes, ...]) -> tuple[bytes, ...]:
+    """Without a `**` right behind another: any number of directories is any number of directories."""
+    return tuple(part for at, part in enumerate(parts) if part != _ANY_DEPTH or parts[at - 1 : at] != (_ANY_DEPTH,))
 
 
-def _name(part: bytes) -> bytes:
-    """One name's pattern as a regular expression."""
-    return b"[^/]*".join(re.escape(piece) for piece in part.split(b"*"))
+def _matches(names: list[bytes], parts: tuple[bytes, ...]) -> bool:
+    """Whether the names, or the first few of them, fit the parts.
+
+    All places in the pattern that the names so far may lead to are kept, so no name is looked at twice: a regular
+    expression would try every way that its stars can share the names, and pattern and names may both be an agent's.
+    """
+    places = _after(0, parts)
+    for name in names:
+        found: set[int] = set()
+        for place in places:
+            if parts[place] == _ANY_DEPTH:
+                found.add(place if place < len(parts) - 1 else len(parts))
+            elif _fits(name, parts[place].split(b"*")):
+                found.add(place + 1)
+        if len(parts) in found:
+            return True
+        places = {each for place in found for each in _after(place, parts)}
+    return False
+
+
+def _after(place: int, parts: tuple[bytes, ...]) -> set[int]:
+    """A place in the pattern, and the next one where this one may stand for no directory."""
+    return {place, place + 1} if parts[place] == _ANY_DEPTH and place < len(parts) - 1 else {place}
+
+
+def _fits(name: bytes, pieces: list[bytes]) -> bool:
+    """Whether one name is the pieces with anything between them. The first fit of each piece is as good as any other,
+    so there is no going back."""
+    if len(pieces) == 1:
+        return name == pieces[0]
+    first, *between, last = pieces
+    if not name.startswith(first) or not name.endswith(last) or len(name) < len(first) + len(last):
+        return False
+    at, end = len(first), len(name) - len(last)
+    for piece in between:
+        found = name.find(piece, at, end)
+        if found < 0:
+            return False
+        at = found + len(piece)
+    return True

@@ -33,8 +33,8 @@ class Protected:
         self._patterns = Patterns((*ALWAYS, *patterns))
 
     def check(self, real: bytes, asked: bytes) -> None:
-        """Raises GateRefusal FS_PROTECTED where the real path, or a directory above it, is protected."""
-        pattern = self._patterns.match(real)
+        """Raises GateRefusal FS_PROTECTED where the path, as asked for or after links, or one above it is protected."""
+        pattern = self._patterns.match(real) or self._patterns.match(asked)
         if pattern is not None:
             raise _refusal(asked, f"is protected by {pattern!r}")
 

@@ -229,10 +229,10 @@ class Sessions:
             )
 
     def _check_mounts(self, profile: Profile) -> None:
-        for mount in profile.mounts:
+        for mount in (*profile.mounts, *profile.system):
             real = Path(os.path.realpath(mount))
             for own in self._rules.own:
-                if own == real or real in own.parents:
+                if own == real or real in own.parents or own in real.parents:
                     raise RequestError(
                         "PERMISSION_DENIED",
                         f"the daemon keeps its own files in {own}, which the mount {mount} of profile {profile.name} "

@@ -193,7 +193,24 @@ def _contents(path: Path) -> bytes:
                 raise ConfigurationError(
                     Mistake(str(path), 1, 1, "this is not a regular file; put the profile's text here")
                 )
+            if path.parent != shipped():
+                _insist(path, path.parent, os.stat(path.parent))
+                _insist(path, path, os.fstat(descriptor))
             return file.read(toml_text.MAX_BYTES + 1)
     except OSError as error:
         reason = f"the file cannot be read: {error.strerror}; make it readable to the daemon"
         raise ConfigurationError(Mistake(str(path), 1, 1, reason)) from error
+
+
+def _insist(path: Path, each: Path, found: os.stat_result) -> None:
+    """A profile says what a worker may do, so only the daemon's own user and root may be able to change it.
+
+    Not asked of the shipped ones, which whoever installed the program can change as he can the program.
+    """
+    if found.st_uid not in (0, os.geteuid()):
+        reason = f"{each} belongs to uid {found.st_uid}; have it owned by the daemon's user or by root"
+    elif found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        reason = f"{each} can be written by its group or by others, who could then say what is allowed; chmod go-w it"
+    else:
+        return
+    raise ConfigurationError(Mistake(str(path), 1, 1, reason))

@@ -25,6 +25,10 @@ MADE_UP: Final = (
 # Workers have their own in these places; a mount would hide it. What lies below them can be mounted.
 _OWN: Final = ("/tmp", "/var/tmp", "/var")  # noqa: S108 (refused, not made)
 _ONLY_MODE: Final = "ro"
+# What belongs to the distribution. These are shown as they are, sockets included; programs listen elsewhere.
+_OF_THE_SYSTEM: Final = (
+    *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/nix/store", "/gnu/store"),
+)
 
 
 def system_path(value: object) -> str:
@@ -34,6 +38,8 @@ def system_path(value: object) -> str:
         raise Unfit('is "/", the whole host; name the directories that programs need, for example "/usr"')
     _no_view(path, (*_NAMES_OF_VIEWS, "/tmp"))  # noqa: S108
     _nothing_made_up(path)
+    if not any(path == each or path.startswith(f"{each}/") for each in _OF_THE_SYSTEM):
+        raise Unfit(f'is "{path}", which is no directory of the distribution\'s; list it under `filesystem.mounts`')
     return path
 
 

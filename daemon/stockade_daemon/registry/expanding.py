@@ -33,12 +33,21 @@ def _texts(part: Part, given: Mapping[str, Json], dashes: frozenset[str]) -> Ite
     for text in texts:
         if "\0" in text:
             raise _refusal(f"the argument {names[0]!r} has a NUL character, which no program's argument can")
-        if part.bare and text.startswith("-") and names[0] not in dashes:
+        first = names[0] if isinstance(only, tuple) else _first(part, given)
+        if part.bare and text.startswith("-") and first is not None and first not in dashes:
             raise _refusal(
-                f"the argument {names[0]!r} begins with '-' and would be taken for an option; "
+                f"the argument {first!r} begins with '-' and would be taken for an option; "
                 "a path may be written ./-name"
             )
         yield text
+
+
+def _first(part: Part, given: Mapping[str, Json]) -> str | None:
+    """The argument that the text begins with; None where the template's own text comes first."""
+    for kind, piece in part.pieces:
+        if _piece(kind, piece, given):
+            return piece if kind == "argument" else None
+    return None
 
 
 def _piece(kind: str, piece: str, given: Mapping[str, Json]) -> str:

@@ -54,6 +54,8 @@ def _argv(value: object) -> tuple[Element, ...]:
                 'has an element that is neither a text nor {when = "ARGUMENT", argv = [TEXT, …]}',
                 (index,),
             )
+        if any("\0" in text for text in found[-1].texts):
+            raise Unfit("has an element with a NUL character, which no program's argument can have", (index,))
     return tuple(found)
 
 

@@ -57,7 +57,8 @@ def candidates(directory: Path) -> list[Candidate]:
     found = []
     for name in names:
         path = directory / name
-        if name[0] in "._" or path.suffix not in _SUFFIXES or path.is_dir():
+        # os.path's, which takes whatever cannot be looked at for no directory: reading it says why, of it alone.
+        if name[0] in "._" or path.suffix not in _SUFFIXES or os.path.isdir(path):
             continue
         found.append(Candidate(str(path), path.stem, path.suffix, _signature(path)))
     return found

@@ -6,6 +6,7 @@ no byte of what is covered is reachable from a view, by no name and no descripto
 is repeated with its attributes, because an overlay takes those from the uppermost layer.
 """
 
+import errno
 import os
 import stat
 from collections.abc import Callable, Iterable
@@ -16,12 +17,18 @@ from pathlib import Path
 Ids = Callable[[int, int], tuple[int, int]]
 
 
-def build(place: Path, workspace: str, names: Iterable[bytes], *, ids: Ids) -> None:
-    """Fills the empty directory `place` for the names, which are relative to the workspace.
+def build(
+    place: Path, workspace: str, names: Iterable[bytes], *, identity: tuple[int, int], ids: Ids
+) -> tuple[bytes, ...]:
+    """Fills the empty directory `place` for the names, which are relative to the workspace; returns those it covers.
 
-    A name whose directory is no directory any more needs no cover. Raises OSError where a whiteout cannot be made: on
-    a file system without device nodes.
+    A name whose directory is no directory any more is not covered. Raises OSError where a whiteout cannot be made, on
+    a file system without device nodes, and where the workspace is no longer the directory of that device and inode.
     """
+    found = os.stat(workspace)
+    if (found.st_dev, found.st_ino) != identity:
+        raise OSError(errno.ESTALE, "the workspace was moved or replaced; open the session again", workspace)
+    covered = []
     root = os.fsencode(place)
     made = {root: os.stat(workspace)}
     for name in names:
@@ -42,9 +49,11 @@ def build(place: Path, workspace: str, names: Iterable[bytes], *, ids: Ids) -> N
         finally:
             os.close(held)
         os.mknod(os.path.join(there, last), stat.S_IFCHR, os.makedev(0, 0))
+        covered.append(name)
     # Inner ones first, and when nothing is made any more: that would change their times, and a mode may forbid it.
     for directory, found in reversed(made.items()):
         _like(directory, found, ids)
+    return tuple(covered)
 
 
 def _like(directory: bytes, found: os.stat_result, ids: Ids) -> None:

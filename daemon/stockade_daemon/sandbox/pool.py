@@ -118,7 +118,7 @@ class Pool:
                 raise
             if isinstance(worker, Exception):
                 raise worker
-            watching = self._tasks.create_task(worker.watch())
+            watching = self._tasks.create_task(_watched(worker))
             try:
                 yield worker
             finally:
@@ -159,7 +159,11 @@ class Pool:
             await asyncio.sleep(_IDLE_S / 4)
             for room in list(self._rooms.values()):
                 if not room.busy and loop.time() - room.used > _IDLE_S:
-                    await room.retire()
+                    try:
+                        await room.retire()
+                    except Exception:
+                        # One session's scratch that cannot be removed must not end the others; the next start tries.
+                        _log.exception("a session at rest could not be put away")
 
 
 async def _taken(room: Room, access: Access) -> Worker | Exception:
@@ -174,4 +178,16 @@ async def _keep(room: Room, access: Access, taking: asyncio.Task[Worker | Except
     """A worker whose call has gone is for the next one; that one also meets the fault if there is none."""
     taken = await taking
     if isinstance(taken, Worker):
-        await room.keep(access, taken)
+        try:
+            await room.keep(access, taken)
+        except Exception:
+            _log.exception("a worker that nobody wanted could not be put away")
+
+
+async def _watched(worker: Worker) -> None:
+    """A worker whose limits cannot be watched any more is ended, and nobody else."""
+    try:
+        await worker.watch()
+    except Exception:
+        _log.exception("a worker could not be watched")
+        worker.kill()

@@ -203,6 +203,8 @@ class Room:
             for each in (scratch, cover.layer):
                 if each is not None:
                     await each.remove()
+            if isinstance(error, OSError) and self._generation != self._mounter.generation:
+                raise ChannelClosed("the mounter was started again meanwhile") from error
             if isinstance(error, OSError):
                 raise SandboxFailure("SANDBOX_FAILED", f"a worker's workspace cannot be mounted: {error}") from error
             raise
@@ -243,11 +245,14 @@ class Room:
             return Cover()
         layer = self._scratch.bare()
         try:
-            await asyncio.to_thread(covers.build, layer.path, place.path, names, ids=self._ids)
+            # What was not there to be covered is not among the names: a call that finds it there takes another view.
+            covered = await asyncio.to_thread(
+                covers.build, layer.path, place.path, names, identity=(place.device, place.inode), ids=self._ids
+            )
         except BaseException:
             await layer.remove()
             raise
-        return Cover(names, layer)
+        return Cover(covered, layer)
 
     def _ids(self, uid: int, gid: int) -> tuple[int, int]:
         """What the owner of a file of the workspace is for workers (worker/idmap.py)."""
