@@ -13,7 +13,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
-from stockade_worker import idmap, kernel, landlock, userns
+from stockade_worker import idmap, kernel, userns
 
 _INSIDE = 1000
 _STRANGER: Final = 1_999_999_000  # a uid for trying an id map: what no account has
@@ -67,11 +67,11 @@ def _asked(question: Callable[[], None]) -> list[Any]:
             os.write(writing, answer)
             os._exit(0)
     os.close(writing)
-    with open(reading, "rb") as answered:
-        text = answered.read()
+    with open(reading, "rb") as end:
+        text = end.read()
     os.waitpid(pid, 0)
-    answer: list[Any] = json.loads(text) if text else [errno.EIO, "the process that asked was killed"]
-    return answer
+    answered: list[Any] = json.loads(text) if text else [errno.EIO, "the process that asked was killed"]
+    return answered
 
 
 def _landlock() -> list[int]:

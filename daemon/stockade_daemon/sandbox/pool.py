@@ -151,7 +151,7 @@ class Pool:
     async def survey(self, workspaces: tuple[Path, ...]) -> Survey:
         """What the kernel gives to this daemon. `workspaces`: directories whose file systems are asked about too.
 
-        Raises SandboxFailure where the program that asks cannot be run.
+        Raises InfrastructureFailure where the program that asks cannot be run.
         """
         async with AsyncExitStack() as stack:
             place = await self._empty_directory(stack)

@@ -14,20 +14,14 @@ from typing import Any, Final, Literal
 
 import pyseccomp
 
-from stockade_daemon.errors import SandboxFailure
-from stockade_daemon.sandbox import library
+from stockade_daemon.errors import InfrastructureFailure
+from stockade_daemon.sandbox import library, user_namespaces
 from stockade_daemon.sandbox.plan import PATH
 from stockade_daemon.sandbox.syscalls import GROUPS
 from stockade_daemon.sandbox.uids import UidRange
 
 _BOOT: Final = "import sys; sys.path.insert(0, sys.argv.pop(1)); from stockade_worker.survey import main; main()"
 _PATIENCE_S: Final = 30.0
-# What decides about user namespaces (namespaces(7); the others are Debian's and Ubuntu's).
-SETTINGS: Final = (
-    "user/max_user_namespaces",
-    "kernel/unprivileged_userns_clone",
-    "kernel/apparmor_restrict_unprivileged_userns",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +46,7 @@ class Survey:
     missing_calls: tuple[str, ...]  # that no sandbox can be built without
     landlock_abi: int
     landlock_errno: int
-    settings: dict[str, str]  # of SETTINGS, where the kernel has them
+    settings: dict[str, str]  # that decide about user namespaces
     libseccomp: str
     unknown_calls: tuple[str, ...]  # of the allowed ones, which this libseccomp does not know
     state: str  # the directory
@@ -69,7 +63,7 @@ async def survey(
 ) -> Survey:
     """Asks everything. `place` is an empty directory of the state directory's file system.
 
-    Raises SandboxFailure where the program that asks the kernel cannot be run.
+    Raises InfrastructureFailure where the program that asks the kernel cannot be run.
     """
     kernel = await _kernel(place, [str(place.parent), *(str(each) for each in workspaces if each.is_dir())])
     return await asyncio.to_thread(_assembled, kernel, place, uids, mode)
@@ -85,7 +79,7 @@ async def _kernel(place: Path, paths: list[str]) -> dict[str, Any]:
         async with asyncio.timeout(_PATIENCE_S):
             out, err = await process.communicate()
     except TimeoutError as error:
-        raise SandboxFailure(
+        raise InfrastructureFailure(
             "SANDBOX_FAILED", f"the kernel was not asked within {_PATIENCE_S:g} s; look at the host's load"
         ) from error
     finally:
@@ -94,14 +88,14 @@ async def _kernel(place: Path, paths: list[str]) -> dict[str, Any]:
             await process.wait()
     if process.returncode != 0:
         said = err.decode("utf-8", "replace").strip()[-1000:]
-        raise SandboxFailure("SANDBOX_FAILED", f"the program that asks the kernel ended with {said or 'no word'}")
+        raise InfrastructureFailure(
+            "SANDBOX_FAILED", f"the program that asks the kernel ended with {said or 'no word'}"
+        )
     found: dict[str, Any] = json.loads(out)
     return found
 
 
-def _assembled(
-    kernel: dict[str, Any], place: Path, uids: UidRange | None, mode: Literal["root", "user"]
-) -> Survey:
+def _assembled(kernel: dict[str, Any], place: Path, uids: UidRange | None, mode: Literal["root", "user"]) -> Survey:
     host = os.uname()
     space = os.statvfs(place)
     own = {"landlock", "calls", "idmap"}
@@ -116,7 +110,7 @@ def _assembled(
         missing_calls=tuple(kernel["calls"]),
         landlock_abi=kernel["landlock"][0],
         landlock_errno=kernel["landlock"][1],
-        settings={name: text for name in SETTINGS if (text := _line(Path("/proc/sys", name)))},
+        settings=user_namespaces.settings(),
         libseccomp=libseccomp(),
         unknown_calls=_unknown_calls(),
         state=str(place.parent.parent),
@@ -144,7 +138,7 @@ def libseccomp() -> str:
 def _unknown_calls() -> tuple[str, ...]:
     """-1 (__NR_SCMP_ERROR) is a name that libseccomp has never heard of; other negative numbers are calls that it knows
     and this machine does not have."""
-    names = sorted({name for group in GROUPS.values() for name in group})
+    names = sorted({name for group in GROUPS.values() for name in group if not name.startswith("riscv_")})
     return tuple(name for name in names if pyseccomp.resolve_syscall(pyseccomp.system_arch(), name) == -1)
 
 
