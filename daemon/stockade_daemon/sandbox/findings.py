@@ -4,6 +4,7 @@ Pure: the same survey gives the same findings, so that hosts which are not at ha
 """
 
 import errno
+import os
 from collections.abc import Iterator
 from typing import Final, Literal
 
@@ -41,7 +42,7 @@ def _all(survey: Survey, layers: tuple[Layer, ...]) -> Iterator[Finding]:
     yield _seccomp(survey)
     yield _libseccomp(survey)
     yield _landlock(survey)
-    yield _cgroups(layers)
+    yield _cgroups(survey, layers)
     yield _overlay(survey)
     if survey.mode == "root":
         yield _idmap(survey)
@@ -92,15 +93,20 @@ def _other_namespaces(survey: Survey) -> Finding:
     return Finding(
         "namespaces",
         "missing",
-        "; ".join(lacking),
+        _said(survey, "; ".join(lacking)),
         "No call can run: every worker has these namespaces.",
         _as_user(survey, "run a kernel that has them, with user.max_*_namespaces above 0"),
     )
 
 
 def _as_user(survey: Survey, otherwise: str) -> str:
-    """Nothing inside a user namespace can be had without one."""
+    """A remedy, where the first one is that there are user namespaces."""
     return "see user_namespaces" if survey.answers["user"].errno else otherwise
+
+
+def _said(survey: Survey, text: str) -> str:
+    """What was found, where nothing is found without user namespaces."""
+    return "cannot be tried without user namespaces" if survey.answers["user"].errno else text
 
 
 def _time(survey: Survey) -> Finding:
@@ -110,7 +116,7 @@ def _time(survey: Survey) -> Finding:
     return Finding(
         "time_namespaces",
         "degraded",
-        answer.text,
+        _said(survey, answer.text),
         "Calls run without the layer `time`; the clocks are the host's with it, too.",
         _as_user(survey, "run Linux 5.6 or newer with CONFIG_TIME_NS"),
     )
@@ -123,7 +129,7 @@ def _proc(survey: Survey) -> Finding:
     return Finding(
         "proc",
         "missing",
-        answer.text,
+        _said(survey, answer.text),
         "No call can run: a worker's root has a /proc of its own.",
         _as_user(survey, "in a container, uncover /proc (Docker: --security-opt systempaths=unconfined)"),
     )
@@ -180,7 +186,7 @@ def _landlock(survey: Survey) -> Finding:
     )
 
 
-def _cgroups(layers: tuple[Layer, ...]) -> Finding:
+def _cgroups(survey: Survey, layers: tuple[Layer, ...]) -> Finding:
     layer = next((each for each in layers if each.name == "cgroup"), None)
     if layer is None:
         return Finding(
@@ -196,9 +202,19 @@ def _cgroups(layers: tuple[Layer, ...]) -> Finding:
         "degraded" if partly else "missing",
         layer.reason,
         "Calls run without the layer `cgroup`: memory is looked at every 50 ms, and processors are not shared out.",
-        "version 1: run the daemon as root; version 2: start it as a service with Delegate=yes and "
-        "DelegateSubgroup=daemon, or with systemd-run --user --scope; a container: mount the control groups writable",
+        _cgroups_remedy(survey, layer.reason),
     )
+
+
+def _cgroups_remedy(survey: Survey, reason: str) -> str:
+    if os.strerror(errno.EROFS) in reason:
+        return "mount the control groups writable (mount -o remount,rw; a container has to be given them that way)"
+    if "mounts no control" in reason:
+        return "mount control groups (mount -t cgroup2 none /sys/fs/cgroup; a container has to be given them)"
+    service = "start it as a service with Delegate=yes and DelegateSubgroup=daemon"
+    if survey.uid == 0:
+        return f"version 2: {service}"
+    return f"version 1: run the daemon as root; version 2: {service}, or with systemd-run --user --scope"
 
 
 def _overlay(survey: Survey) -> Finding:
@@ -248,9 +264,12 @@ def _idmap(survey: Survey) -> Finding:
     return Finding(
         "idmapped_mounts",
         "degraded",
-        "; ".join(refused),
+        _said(survey, "; ".join(refused)),
         "Commands see a workspace there as somebody else's: files that only the owner may read cannot be read.",
-        "keep workspaces on a file system that knows id-mapped mounts (ext4, xfs, btrfs), with Linux 5.19 or newer",
+        _as_user(
+            survey,
+            "keep workspaces on a file system that knows id-mapped mounts (ext4, xfs, btrfs), on Linux 5.19 or newer",
+        ),
     )
 
 

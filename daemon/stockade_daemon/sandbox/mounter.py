@@ -143,8 +143,9 @@ def unavailable(failed: dict[str, Any]) -> SandboxFailure:
             f"{library.executable()} cannot be run inside ({failed['message']}): the profile's [filesystem] system "
             "leaves out what it needs; /usr, /lib and /lib64 are usual",
         )
+    remedy = "`stockade doctor` asks this host about each layer"
+    if step in ("namespaces", "clone"):
+        remedy = f"Every worker needs user namespaces: {user_namespaces.here()}"
     return SandboxFailure(
-        "SANDBOX_UNAVAILABLE",
-        f"this host refuses a sandbox at {step}: {failed['message']}. Every worker needs user namespaces: "
-        f"{user_namespaces.here()}. `stockade doctor` asks the host about each layer",
+        "SANDBOX_UNAVAILABLE", f"this host refuses a sandbox at {step}: {failed['message']}. {remedy}"
     )
