@@ -102,7 +102,7 @@ def test_control_groups_in_force_for_some_limits_are_degraded() -> None:
 
 
 @pytest.mark.parametrize("changed", [{"state_free_mb": 100}, {"state_free_names": 10}, {"open_files": 1024}])
-def test_too_little_of_something_is_degraded_with_a_remedy(changed: dict[str, int]) -> None:
+def test_too_little_of_something_is_degraded_with_a_remedy(changed: dict[str, Any]) -> None:
     found = [each for each in on(**changed).values() if each.state != "ok"]
     assert [each.state for each in found] == ["degraded"]
     assert found[0].remedy
