@@ -1,14 +1,18 @@
-"""Looking at a daemon's profiles: what they say, and what is wrong with one.
+"""Looking at a daemon's profiles: what they say, what is wrong with one, what it really refuses.
 
 A profile is a name that the daemon knows, or a file of the caller's (with "/" or ending in .toml), whose text is sent.
 """
 
 import os
 from dataclasses import dataclass
+from typing import Final
 
 from stockade.v1 import profiles_pb2, sessions_pb2
 from stockade_client import profiles, wire
 from stockade_client.link import Link
+from stockade_client.results import Layer
+
+PROBE_S: Final = 120.0  # several workers, one after the other
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +56,27 @@ class Mistake:
         return f"{self.source}:{self.line}:{self.column}: {self.reason}"
 
 
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """Something that was tried in a worker."""
+
+    layer: str
+    what: str
+    verdict: str  # held | open | absent
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Probed:
+    attempts: tuple[Attempt, ...]
+    layers: tuple[Layer, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether everything that the profile forbids was refused."""
+        return all(attempt.verdict != "open" for attempt in self.attempts)
+
+
 class Inspection:
     """Made by `Daemon.profiles`. Each method raises NotFound for a name that nobody has, InvalidRequest for a faulty
     profile, except `check`, which is there to say what is wrong."""
@@ -87,6 +112,15 @@ class Inspection:
         request = profiles_pb2.CheckProfileRequest(profile=_chosen(profile))
         response = await self._link.ask(self._link.profiles.Check, request, "check a profile")
         return tuple(Mistake(each.source, each.line, each.column, each.reason) for each in response.mistakes)
+
+    async def probe(self, profile: str | os.PathLike[str]) -> Probed:
+        """Tries what the profile forbids, in workers of the daemon's. A file is taken by a private daemon only."""
+        request = profiles_pb2.ProbeProfileRequest(profile=_chosen(profile))
+        response = await self._link.ask(self._link.profiles.Probe, request, "probe a profile", wait_s=PROBE_S)
+        return Probed(
+            tuple(Attempt(each.layer, each.what, each.verdict, each.detail) for each in response.attempts),
+            tuple(wire.layer_of(each) for each in response.layers),
+        )
 
 
 def _chosen(profile: str | os.PathLike[str]) -> profiles_pb2.ProfileChoice:

@@ -21,7 +21,7 @@ _QUIET: Final = 40  # calls of each kind before each bomb
 
 async def measured(place: Path, tell: Callable[[str], None], *, quick: bool) -> list[Table]:
     """For each profile the table of its bombs."""
-    own = {f"{name}-bomb": f'extends = "{name}"\n{LIMITS}' for name in PROFILES}
+    own = {f"{name}-bomb": f'extends = "{name}"\nwiden = ["limits.memory_mb"]\n{LIMITS}' for name in PROFILES}
     tables = []
     async with running(place, profiles=own) as daemon, connect(daemon.address) as client:
         (daemon.workspace / "a.txt").write_bytes(b"0123456789abcde\n" * 64)

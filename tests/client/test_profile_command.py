@@ -92,3 +92,20 @@ def test_a_private_daemon_answers_as_well(stockade: Stockade, workspace: Path) -
     alone = {name: value for name, value in os.environ.items() if name != "STOCKADE_ADDRESS"}
     (workspace / "mine.toml").write_text(FAULTY)
     assert stockade("profile", "check", "mine.toml", env=alone).returncode == 1
+
+
+def test_probe_says_layer_by_layer_what_held(stockade: Stockade) -> None:
+    done = stockade("profile", "probe", "strict")
+    assert done.returncode == 0, done.stdout
+    lines = done.stdout.decode().splitlines()
+    assert {line.split()[0] for line in lines} <= {"HELD", "absent"}
+    assert "HELD    root          read a file of the host by its path: No such file or directory" in lines
+    found = rows(stockade("profile", "probe", "hook", "--json").stdout)
+    assert {row["verdict"] for row in found} <= {"held", "absent"}
+
+
+def test_a_layer_that_is_required_and_missing_leaves_no_worker_to_probe(stockade: Stockade, workspace: Path) -> None:
+    (workspace / "mine.toml").write_text('filesystem.mounts = [{path = "/opt/no such tree"}]\n')
+    done = stockade("profile", "probe", "mine.toml")
+    assert done.returncode == 3
+    assert b"mounts /opt/no such tree, which does not exist" in done.stderr

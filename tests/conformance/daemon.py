@@ -77,9 +77,12 @@ def environment(plant: Plant) -> dict[str, str]:
 
 
 def profile_text(shipped: str, shared: Path) -> str:
-    """A profile that extends the shipped one by one more read-only directory and short limits; nothing else differs."""
+    """A profile that extends the shipped one by one more read-only directory and short limits; nothing else differs,
+    but that reads and commands go ahead without a question."""
     return (
-        f'extends = "{shipped}"\nwiden = ["filesystem.mounts", "limits.wall_s", "limits.cpu_s"]\n'
+        f'extends = "{shipped}"\n'
+        'widen = ["filesystem.mounts", "limits.wall_s", "limits.cpu_s", "approval.reads", "approval.commands"]\n'
         f'[[filesystem.mounts]]\npath = "{shared}"\nmode = "ro"\n'
+        '[approval]\nreads = "allow"\ncommands = "allow"\n'
         f"[limits]\nwall_s = {WALL_S}\ncpu_s = {CPU_S}\n"
     )

@@ -67,12 +67,16 @@ def load(paths: Iterable[Path] = CORPUS) -> list[Probe]:
     return found
 
 
+# Profiles that the corpus does not name are asked what the one is that promises the same.
+_ASKED_AS: Final = {"ci": "dev", "hook": "strict"}
+
+
 def chosen(probes: Iterable[Probe], *, profile: str, door: str, only: str = "") -> list[Probe]:
     """Those that ask something of this profile through this door, and whose id the expression finds."""
     return [
         probe
         for probe in probes
-        if profile in probe.profiles
+        if _ASKED_AS.get(profile, profile) in probe.profiles
         and (not probe.doors or door in probe.doors)
         and (probe.kind == "broker") == (door == "broker")
         and re.search(only, probe.id)

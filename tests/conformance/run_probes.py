@@ -37,7 +37,7 @@ from tests.conformance.running import BESIDE, Result, run, words
 from tests.conformance.warm import warm
 
 DOORS: Final = ("exec", *TOOLS, "broker")
-PROFILES: Final = ("strict", "dev")
+PROFILES: Final = ("strict", "offline", "dev", "ci", "hook", "network")
 ANOTHER_UID: Final = 1000
 _NO_CAP: Final = 4 << 20  # bytes, for doors that have no limit of their own: what a launcher should cut at
 

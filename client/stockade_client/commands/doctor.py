@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from typing import Any, Final
 
@@ -86,16 +86,22 @@ def _rows(found: Examination) -> Iterable[tuple[str, str, list[str]]]:
     for each in found.findings:
         lines = [each.found, each.meaning]
         yield each.name, each.state, [*lines, f"→ {each.remedy}"] if each.remedy else lines
+    told: set[str] = set()
     for profile in found.profiles:
-        yield f"profile {profile.name}", profile.state, _layers(profile)
+        yield f"profile {profile.name}", profile.state, list(_layers(profile, told))
 
 
-def _layers(profile: ProfileFinding) -> list[str]:
-    if not profile.layers:
-        return [profile.reason]
-    held = [layer.name for layer in profile.layers if layer.held]
-    lacking = [f"not {layer.name}: {layer.reason}" for layer in profile.layers if not layer.held]
-    return [*([profile.reason] if profile.reason else []), f"in force: {' '.join(held)}", *lacking]
+def _layers(profile: ProfileFinding, told: set[str]) -> Iterator[str]:
+    """Reasons stand where they come first: what one profile lacks, the others mostly lack as well."""
+    if profile.reason:
+        yield profile.reason
+    if profile.layers:
+        yield f"in force: {' '.join(layer.name for layer in profile.layers if layer.held)}"
+    for layer in profile.layers:
+        if not layer.held:
+            reason = f"not {layer.name}: {layer.reason}"
+            yield f"not {layer.name}: as above" if reason in told else reason
+            told.add(reason)
 
 
 def _verdict(found: Examination) -> str:

@@ -1,4 +1,4 @@
-"""`stockade profile`: what profiles say, and what is wrong with one."""
+"""`stockade profile`: what profiles say, what is wrong with one, what one really refuses."""
 
 import json
 from dataclasses import asdict
@@ -10,12 +10,13 @@ from stockade_client.commands import options
 from stockade_client.commands.running import FAILED, OK, a_daemon, run
 from stockade_client.visible import visible
 
+_WORDS: Final = {"held": "HELD", "open": "OPEN", "absent": "absent"}
 _PROFILE: Final = click.argument("profile", metavar="NAME|FILE", callback=options.named)
 
 
 @click.group()
 def command() -> None:
-    """Look at profiles: which there are, what they say, what is wrong.
+    """Look at profiles: which there are, what they say, what is wrong, what holds.
 
     NAME is a profile that the daemon knows; FILE has "/" in it or ends in .toml.
     """
@@ -87,6 +88,29 @@ def check(profile: str, as_json: bool) -> None:
         for each in mistakes:
             _print(each, as_json, visible(str(each)))
         return FAILED if mistakes else OK
+
+    run(body)
+
+
+@command.command()
+@_PROFILE
+@options.as_json()
+def probe(profile: str, as_json: bool) -> None:
+    """Try what a profile forbids, in workers of its own, and print what held.
+
+    HELD: it was refused. OPEN: it was not, although the profile forbids it. absent: this host does not give the layer,
+    and the profile does not require it.
+
+    Exit status: 0 everything held, 1 something is open, 2 no such profile or a faulty one, 3 no worker can be made.
+    """
+
+    async def body() -> int:
+        async with a_daemon() as daemon:
+            probed = await daemon.profiles.probe(profile)
+        for each in probed.attempts:
+            line = f"{_WORDS.get(each.verdict, each.verdict):<7} {each.layer:<13} {each.what}"
+            _print(each, as_json, visible(f"{line}: {each.detail}" if each.detail else line))
+        return OK if probed.ok else FAILED
 
     run(body)
 

@@ -1,20 +1,26 @@
 """stockade.v1.Profiles."""
 
+from pathlib import Path
 from typing import Any
 
 from stockade.v1 import profiles_pb2, profiles_pb2_grpc
-from stockade_daemon.errors import ConfigurationError, Mistake, RequestError
+from stockade_daemon.errors import ConfigurationError, Mistake, RequestError, SandboxFailure
+from stockade_daemon.pipeline.probe import probe
 from stockade_daemon.pipeline.sessions import Rules
 from stockade_daemon.profiles import chain
 from stockade_daemon.profiles import read as profiles
 from stockade_daemon.profiles.explain import explain
 from stockade_daemon.rpc import wire
+from stockade_daemon.sandbox.pool import Pool
 from stockade_daemon.values import Profile
 
 
 class ProfilesService(profiles_pb2_grpc.ProfilesServicer):
-    def __init__(self, rules: Rules) -> None:
+    def __init__(self, rules: Rules, pool: Pool, place: Path) -> None:
+        """`place`: a private directory for the workspaces of probes."""
         self._rules = rules
+        self._pool = pool
+        self._place = place
 
     @wire.unary
     async def List(self, request: profiles_pb2.ListProfilesRequest, context: Any) -> profiles_pb2.ListProfilesResponse:
@@ -54,6 +60,26 @@ class ProfilesService(profiles_pb2_grpc.ProfilesServicer):
                 raise
             return profiles_pb2.CheckProfileResponse(mistakes=[_mistake(each) for each in error.mistakes])
         return profiles_pb2.CheckProfileResponse()
+
+    @wire.unary
+    async def Probe(self, request: profiles_pb2.ProbeProfileRequest, context: Any) -> profiles_pb2.ProbeProfileResponse:
+        if request.profile.WhichOneof("choice") == "text" and not self._rules.private:
+            raise RequestError(
+                "PERMISSION_DENIED",
+                "this daemon runs profiles by name only; ask its admin to add the file, or use a private daemon",
+            )
+        profile = self._profile(request.profile)
+        try:
+            probed = await probe(self._pool, profile, self._place)
+        except SandboxFailure as failure:
+            raise RequestError("FAILED_PRECONDITION", failure.message, code=failure.code) from failure
+        return profiles_pb2.ProbeProfileResponse(
+            attempts=[
+                profiles_pb2.Attempt(layer=each.layer, what=each.what, verdict=each.verdict, detail=each.detail)
+                for each in probed.attempts
+            ],
+            layers=wire.layers(probed.layers),
+        )
 
     def _profile(self, chosen: profiles_pb2.ProfileChoice) -> Profile:
         """Raises RequestError, ConfigurationError."""

@@ -135,7 +135,7 @@ async def serving(socket: Path, services: Services, engine: Engine, rules: Rules
     server = grpc.aio.server(options=_OPTIONS)
     daemon_pb2_grpc.add_DaemonServicer_to_server(DaemonService(services.pool, rules), server)
     catalog_pb2_grpc.add_CatalogServicer_to_server(CatalogService(services.tools, services.describing, rules), server)
-    profiles_pb2_grpc.add_ProfilesServicer_to_server(ProfilesService(rules), server)
+    profiles_pb2_grpc.add_ProfilesServicer_to_server(ProfilesService(rules, services.pool, services.outputs), server)
     sessions_pb2_grpc.add_SessionsServicer_to_server(SessionsService(engine, services.ledger), server)
     calls_pb2_grpc.add_CallsServicer_to_server(CallsService(engine, services.ledger), server)
     events_pb2_grpc.add_EventsServicer_to_server(EventsService(services.ledger), server)

@@ -54,6 +54,11 @@ class ProfilesStub:
                 request_serializer=stockade_dot_v1_dot_profiles__pb2.CheckProfileRequest.SerializeToString,
                 response_deserializer=stockade_dot_v1_dot_profiles__pb2.CheckProfileResponse.FromString,
                 _registered_method=True)
+        self.Probe = channel.unary_unary(
+                '/stockade.v1.Profiles/Probe',
+                request_serializer=stockade_dot_v1_dot_profiles__pb2.ProbeProfileRequest.SerializeToString,
+                response_deserializer=stockade_dot_v1_dot_profiles__pb2.ProbeProfileResponse.FromString,
+                _registered_method=True)
 
 
 class ProfilesServicer:
@@ -70,7 +75,7 @@ class ProfilesServicer:
         """The text of a profile and of those that it extends, as the daemon reads them now.
 
         NOT_FOUND: no profile has that name; the nearest is named. INVALID_ARGUMENT: a file is faulty; file, line, column,
-        the reason and what is right are named. The same holds for Explain.
+        the reason and what is right are named. The same holds for Explain and Probe.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -85,6 +90,17 @@ class ProfilesServicer:
 
     def Check(self, request, context):
         """Every mistake of a profile. A faulty profile is an answer here, and no error. NOT_FOUND as above.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Probe(self, request, context):
+        """Makes workers under a profile on a workspace made for it, tries what the profile forbids, and reports what held,
+        layer by layer. Changes nothing that stays; takes seconds. Safe to repeat.
+
+        PERMISSION_DENIED: a text was given to a daemon that is not private, which runs profiles by name only.
+        FAILED_PRECONDITION: no worker could be made, with the reason.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -112,6 +128,11 @@ def add_ProfilesServicer_to_server(servicer, server):
                     servicer.Check,
                     request_deserializer=stockade_dot_v1_dot_profiles__pb2.CheckProfileRequest.FromString,
                     response_serializer=stockade_dot_v1_dot_profiles__pb2.CheckProfileResponse.SerializeToString,
+            ),
+            'Probe': grpc.unary_unary_rpc_method_handler(
+                    servicer.Probe,
+                    request_deserializer=stockade_dot_v1_dot_profiles__pb2.ProbeProfileRequest.FromString,
+                    response_serializer=stockade_dot_v1_dot_profiles__pb2.ProbeProfileResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -222,6 +243,33 @@ class Profiles:
             '/stockade.v1.Profiles/Check',
             stockade_dot_v1_dot_profiles__pb2.CheckProfileRequest.SerializeToString,
             stockade_dot_v1_dot_profiles__pb2.CheckProfileResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Probe(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/stockade.v1.Profiles/Probe',
+            stockade_dot_v1_dot_profiles__pb2.ProbeProfileRequest.SerializeToString,
+            stockade_dot_v1_dot_profiles__pb2.ProbeProfileResponse.FromString,
             options,
             channel_credentials,
             insecure,
