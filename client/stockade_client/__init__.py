@@ -36,7 +36,17 @@ if TYPE_CHECKING:
     from stockade_client.private import local_daemon
     from stockade_client.results import CallResult, Failure, Layer, Usage
     from stockade_client.session import Session
-    from stockade_client.values import Catalog, CheckedTools, DaemonInfo, Event, SessionInfo, Tool
+    from stockade_client.values import (
+        Catalog,
+        CheckedTools,
+        DaemonInfo,
+        Event,
+        Examination,
+        Finding,
+        ProfileFinding,
+        SessionInfo,
+        Tool,
+    )
 
 _HOMES: Final[dict[str, tuple[str, ...]]] = {
     "approvals": ("Answer", "Approve", "Ask"),
@@ -66,7 +76,17 @@ _HOMES: Final[dict[str, tuple[str, ...]]] = {
     "private": ("local_daemon",),
     "results": ("CallResult", "Failure", "Layer", "Usage"),
     "session": ("Session",),
-    "values": ("Catalog", "CheckedTools", "DaemonInfo", "Event", "SessionInfo", "Tool"),
+    "values": (
+        "Catalog",
+        "CheckedTools",
+        "DaemonInfo",
+        "Event",
+        "Examination",
+        "Finding",
+        "ProfileFinding",
+        "SessionInfo",
+        "Tool",
+    ),
 }
 _HOME_OF: Final = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -87,7 +107,9 @@ __all__ = [
     "DaemonNotInstalled",
     "DaemonStartFailed",
     "Event",
+    "Examination",
     "Failure",
+    "Finding",
     "Incompatible",
     "InvalidRequest",
     "Layer",
@@ -97,6 +119,7 @@ __all__ = [
     "NotFound",
     "NotPermitted",
     "NotPossible",
+    "ProfileFinding",
     "RequestRefused",
     "ScriptedModel",
     "Session",

@@ -27,6 +27,7 @@ _COMMANDS: Final = {
     "sessions": "List the daemon's sessions.",
     "ledger": "Show what happened in a session or a call.",
     "profile": "Look at profiles: list, show, check, explain, probe.",
+    "doctor": "Say what this host can enforce, what not, and what to do.",
     "catalog": "List the tools and what they take; export them for a model.",
     "tool": "Check a tool file of your own.",
 }

@@ -13,7 +13,7 @@ from stockade_client.errors import Incompatible, InvalidRequest, NoAnswer, NoDae
 from stockade_client.inspection import Inspection
 from stockade_client.link import PATIENCE_S, Link, Stream, opened
 from stockade_client.session import Session
-from stockade_client.values import Catalog, CheckedTools, DaemonInfo, Event, SessionInfo, Tool
+from stockade_client.values import Catalog, CheckedTools, DaemonInfo, Event, Examination, SessionInfo, Tool
 
 PROTOCOL = "stockade.v1"
 
@@ -120,6 +120,11 @@ class Daemon:
         request.workspace = wire.said(_absolute(wire.said(os.fspath(workspace), "the workspace")), "the workspace")
         profiles.name(request, os.fspath(profile))
         return wire.session_of(await self._link.ask(self._link.sessions.Open, request, "open a session", wait_s=15.0))
+
+    async def doctor(self) -> Examination:
+        """What the daemon's host can enforce, asked anew: a real worker is made for each shipped profile."""
+        request = daemon_pb2.DoctorRequest()
+        return wire.examination_of(await self._link.ask(self._link.daemon.Doctor, request, "ask its host", wait_s=60.0))
 
     async def get_session(self, session_id: str) -> SessionInfo:
         """What the daemon knows of a session. Raises NotFound."""

@@ -21,6 +21,37 @@ class DaemonInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that the daemon asked of its host."""
+
+    name: str  # stable, for example landlock
+    state: str  # ok | degraded | missing
+    found: str  # what the host said
+    meaning: str  # for calls, one sentence
+    remedy: str  # a command or setting; empty where nothing is to be done, or nothing can be
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileFinding:
+    """What a worker of a shipped profile really got."""
+
+    name: str
+    state: str  # ok | degraded: functions run and commands do not | missing: nothing runs
+    reason: str  # why not ok
+    required: tuple[str, ...]  # layers
+    layers: tuple[Layer, ...]  # of the worker that was made; empty where none could be
+
+
+@dataclass(frozen=True, slots=True)
+class Examination:
+    """What a daemon's host can enforce."""
+
+    able: bool  # every shipped profile gets all layers that it requires
+    findings: tuple[Finding, ...]
+    profiles: tuple[ProfileFinding, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class SessionInfo:
     """A session as the daemon knows it."""
 

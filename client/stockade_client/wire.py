@@ -18,6 +18,9 @@ from stockade_client.values import (
     ErrorMeaning,
     Event,
     EventMeaning,
+    Examination,
+    Finding,
+    ProfileFinding,
     ProfileMeaning,
     RefusedTools,
     SessionInfo,
@@ -172,6 +175,25 @@ def info_of(message: daemon_pb2.GetInfoResponse) -> DaemonInfo:
         machine=message.machine,
         profiles=tuple(message.profiles),
         private=message.private,
+    )
+
+
+def examination_of(message: daemon_pb2.DoctorResponse) -> Examination:
+    return Examination(
+        able=message.able,
+        findings=tuple(
+            Finding(each.name, each.state, each.found, each.meaning, each.remedy) for each in message.findings
+        ),
+        profiles=tuple(
+            ProfileFinding(
+                each.name,
+                each.state,
+                each.reason,
+                tuple(each.required),
+                tuple(layer_of(layer) for layer in each.layers),
+            )
+            for each in message.profiles
+        ),
     )
 
 

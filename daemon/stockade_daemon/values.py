@@ -198,6 +198,28 @@ class Layer:
 
 
 @dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was asked of the host, and what follows from it."""
+
+    name: str
+    state: Literal["ok", "degraded", "missing"]
+    found: str  # what the host said
+    meaning: str  # for calls, one sentence
+    remedy: str = ""  # a command or setting; empty where nothing is to be done, or nothing can be
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileFinding:
+    """What a worker of a shipped profile really got."""
+
+    name: str
+    state: Literal["ok", "degraded", "missing"]  # degraded: functions run and commands do not
+    reason: str  # why not "ok"
+    required: tuple[str, ...]  # layers
+    layers: tuple[Layer, ...]  # of the worker that was made; empty where none could be
+
+
+@dataclass(frozen=True, slots=True)
 class Usage:
     wall_s: float = 0.0
     cpu_s: float = 0.0

@@ -1,5 +1,6 @@
 """Id-mapped mounts: the workspace's owner looks like the worker, on one mount, without a chown (mount_setattr(2))."""
 
+import errno
 import os
 from typing import NoReturn
 
@@ -45,8 +46,9 @@ def _namespace(uids: str, gids: str) -> int:
     os.close(making)
     os.close(waiting)
     try:
-        if os.read(made, 1) != b"1":
-            raise OSError(0, "cannot make a user namespace for an id map")
+        number = os.read(made, 1)
+        if number != b"\0":
+            raise OSError(number[0] if number else 0, "cannot make a user namespace for an id map")
         for name, extents in (("uid_map", uids), ("gid_map", gids)):
             descriptor = os.open(f"/proc/{child}/{name}", os.O_WRONLY | os.O_CLOEXEC)
             try:
@@ -69,8 +71,12 @@ def _hold(making: int, waiting: int) -> NoReturn:
         os.dup2(making, 3)
         os.dup2(waiting, 4)
         kernel.close_range(5, 2**31 - 1)
-        kernel.unshare(kernel.CLONE_NEWUSER)
-        os.write(3, b"1")
+        try:
+            kernel.unshare(kernel.CLONE_NEWUSER)
+        except OSError as error:
+            os.write(3, bytes([error.errno or errno.EPERM]))
+            os._exit(1)
+        os.write(3, b"\0")
         os.close(3)
         os.read(4, 1)
     finally:

@@ -8,6 +8,7 @@ from typing import Any
 from stockade.v1 import daemon_pb2, daemon_pb2_grpc
 from stockade_daemon import json_text
 from stockade_daemon.errors import SandboxFailure
+from stockade_daemon.pipeline.doctor import examine
 from stockade_daemon.pipeline.engine import MAX_ARGUMENTS
 from stockade_daemon.pipeline.sessions import Rules
 from stockade_daemon.profiles import read as profiles
@@ -51,6 +52,16 @@ class DaemonService(daemon_pb2_grpc.DaemonServicer):
             machine=host.machine,
             profiles=profiles.available(self._rules.profile_directories),
             private=self._rules.private,
+        )
+
+    @wire.unary
+    async def Doctor(self, request: daemon_pb2.DoctorRequest, context: Any) -> daemon_pb2.DoctorResponse:
+        async with self._probing:
+            found = await examine(self._pool, self._rules)
+        return daemon_pb2.DoctorResponse(
+            able=found.able,
+            findings=[wire.finding(each) for each in found.findings],
+            profiles=[wire.profile_finding(each) for each in found.profiles],
         )
 
     async def _held(self) -> tuple[Layer, ...]:

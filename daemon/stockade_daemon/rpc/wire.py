@@ -10,13 +10,13 @@ import grpc
 from google.protobuf.any_pb2 import Any as AnyMessage
 from google.rpc import error_details_pb2, status_pb2
 
-from stockade.v1 import approvals_pb2, calls_pb2, catalog_pb2, events_pb2, sessions_pb2, types_pb2
+from stockade.v1 import approvals_pb2, calls_pb2, catalog_pb2, daemon_pb2, events_pb2, sessions_pb2, types_pb2
 from stockade_daemon import json_text
 from stockade_daemon.errors import ConfigurationError, InfrastructureFailure, RequestError
 from stockade_daemon.ledger.records import CallRecord, SessionRecord
 from stockade_daemon.policy.approvals import Ask
 from stockade_daemon.profiles.read import own_tightening
-from stockade_daemon.values import Event, Json, Layer, Manifest
+from stockade_daemon.values import Event, Finding, Json, Layer, Manifest, ProfileFinding
 
 _log = logging.getLogger(__name__)
 INLINE_VALUE_BYTES = 1024 * 1024
@@ -101,7 +101,7 @@ def _status(error: Exception) -> tuple[grpc.StatusCode, str, str]:
 def session(record: SessionRecord) -> sessions_pb2.Session:
     return sessions_pb2.Session(
         session_id=record.session_id,
-        workspace=record.workspace.encode("utf-8", "surrogateescape").decode("utf-8", "replace"),
+        workspace=_text(record.workspace),
         profile_name=record.profile_name,
         profile_digest=record.profile_digest,
         approval_policy=record.approval_policy,
@@ -169,6 +169,31 @@ def call(record: CallRecord, waiting_for: str, value: bytes | None) -> calls_pb2
 
 def layers(held: tuple[Layer, ...]) -> list[types_pb2.Layer]:
     return [types_pb2.Layer(name=layer.name, held=layer.held, reason=layer.reason) for layer in held]
+
+
+def finding(found: Finding) -> daemon_pb2.Finding:
+    return daemon_pb2.Finding(
+        name=found.name,
+        state=found.state,
+        found=_text(found.found),
+        meaning=found.meaning,
+        remedy=found.remedy,
+    )
+
+
+def profile_finding(found: ProfileFinding) -> daemon_pb2.ProfileFinding:
+    return daemon_pb2.ProfileFinding(
+        name=found.name,
+        state=found.state,
+        reason=_text(found.reason),
+        required=found.required,
+        layers=layers(found.layers),
+    )
+
+
+def _text(said: str) -> str:
+    """Names of the file system's may be no UTF-8, which a message must be."""
+    return said.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def _result(body: Mapping[str, Json], value: bytes | None) -> types_pb2.Result:

@@ -221,7 +221,9 @@ def _said(error: OSError) -> str:
             f"{error.filename}: the daemon's group holds processes, and a group with processes cannot have limited "
             "groups below it; start the daemon as a service with Delegate=yes and DelegateSubgroup=daemon"
         )
-    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+    if error.errno == errno.EROFS:
+        return f"{error.filename} may not be written ({error.strerror}); mount the control groups writable"
+    if error.errno in (errno.EACCES, errno.EPERM):
         return f"{error.filename} may not be written ({error.strerror}); delegate the daemon's group to its user"
     return f"{error.filename}: {error.strerror}"
 

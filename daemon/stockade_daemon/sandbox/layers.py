@@ -26,14 +26,12 @@ def held(
     """The layers of a sealed worker. `ours`: inode numbers of the daemon's own namespaces, which none may equal.
     `cgroup`: what was found when it was put into its control group."""
     namespaces = facts.get("namespaces", {})
-    layers = [
-        Layer(
-            name,
-            namespaces.get(kind) not in (None, ours.get(kind)),
-            _HOSTS if network == "host" and name == "net" else "" if namespaces.get(kind) else "this kernel has none",
-        )
-        for name, kind in _NAMESPACES.items()
-    ]
+    layers = []
+    for name, kind in _NAMESPACES.items():
+        reason = "" if namespaces.get(kind) not in (None, ours.get(kind)) else "this kernel has none"
+        if reason and namespaces.get(kind):
+            reason = _HOSTS if network == "host" and name == "net" else "the kernel gave none but the daemon's own"
+        layers.append(Layer(name, not reason, reason))
     # These have no number of their own: a worker that could not do them never reports itself as sealed.
     layers += [Layer("root", True), Layer("proc", True), Layer("rlimits", True)]
     layers.append(

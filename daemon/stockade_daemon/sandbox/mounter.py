@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from stockade_daemon.errors import SandboxFailure
 from stockade_daemon.sandbox import channel as channels
-from stockade_daemon.sandbox import library
+from stockade_daemon.sandbox import library, user_namespaces
 from stockade_daemon.sandbox.channel import ChannelClosed, FrameChannel
 from stockade_worker.frames import BrokenFrame, Frame
 
@@ -143,10 +143,9 @@ def unavailable(failed: dict[str, Any]) -> SandboxFailure:
             f"{library.executable()} cannot be run inside ({failed['message']}): the profile's [filesystem] system "
             "leaves out what it needs; /usr, /lib and /lib64 are usual",
         )
+    remedy = "`stockade doctor` asks this host about each layer"
+    if step in ("namespaces", "clone"):
+        remedy = f"Every worker needs user namespaces: {user_namespaces.here()}"
     return SandboxFailure(
-        "SANDBOX_UNAVAILABLE",
-        f"this host refuses a sandbox at {step}: {failed['message']}. An ordinary user needs unprivileged user "
-        "namespaces: check /proc/sys/user/max_user_namespaces, kernel.unprivileged_userns_clone and "
-        "kernel.apparmor_restrict_unprivileged_userns; a container has to allow them, or run the daemon as root "
-        "with CAP_SYS_ADMIN",
+        "SANDBOX_UNAVAILABLE", f"this host refuses a sandbox at {step}: {failed['message']}. {remedy}"
     )

@@ -14,7 +14,7 @@ HOSTNAME = "stockade"
 MODULES = ("stockade_worker.tools.read", "stockade_worker.tools.edit")
 _HOME = "/tmp"  # noqa: S108 (the worker's own)
 _MOST_RESOLVER = 16 * 1024  # characters of /etc/resolv.conf
-_PATH = "/usr/local/bin:/usr/bin:/bin"
+PATH = "/usr/local/bin:/usr/bin:/bin"
 _FILES = {
     "/etc/passwd": "root:x:0:0:root:/:/usr/sbin/nologin\n"
     f"agent:x:{INSIDE_UID}:{INSIDE_UID}:agent:/tmp:/bin/sh\n"
@@ -94,7 +94,7 @@ def environment(profile: Profile) -> dict[str, str]:
     """A body's environment, from nothing: what the profile sets and passes, and where programs and HOME are."""
     # The interpreter's directory comes first, so that python3 inside is the one that is sure to be there.
     first = os.path.dirname(library.executable())
-    own = {"PATH": _PATH if first in _PATH.split(":") else f"{first}:{_PATH}", "HOME": _HOME, "TMPDIR": _HOME}
+    own = {"PATH": PATH if first in PATH.split(":") else f"{first}:{PATH}", "HOME": _HOME, "TMPDIR": _HOME}
     own |= {"USER": "agent", "LOGNAME": "agent"}
     passed = {name: os.environ[name] for name in profile.environment_pass if name in os.environ}
     return {**own, **passed, **profile.environment}

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 from stockade_daemon.errors import ConfigurationError, SandboxFailure
@@ -12,6 +12,7 @@ from stockade_daemon.sandbox.cgroups import Cgroups
 from stockade_daemon.sandbox.mounter import Mounter
 from stockade_daemon.sandbox.room import Hidden, Place, Room
 from stockade_daemon.sandbox.scratch import ScratchRoom
+from stockade_daemon.sandbox.survey import Survey, survey
 from stockade_daemon.sandbox.worker import Worker
 from stockade_daemon.values import Access, Layer, Profile
 
@@ -129,18 +130,38 @@ class Pool:
         finally:
             room.busy -= 1
 
-    async def probe(self, profile: Profile) -> tuple[Layer, ...]:
-        """The layers that a worker of this profile really gets on this host, shown by making one.
+    async def probe(self, profile: Profile, access: Access = Access.NONE) -> tuple[Layer, ...]:
+        """The layers that a worker of this profile really gets on this host, shown by making one; for other access than
+        none, in an empty workspace.
 
         Raises SandboxFailure with the reason where it gets none.
         """
-        name = f"probe:{profile.digest}"
-        self.open_room(name, profile, None)
-        try:
-            async with self.worker(name, Access.NONE) as worker:
+        name = f"probe:{profile.digest}:{access}"
+        async with AsyncExitStack() as stack:
+            place = None
+            if access is not Access.NONE:
+                path = await self._empty_directory(stack)
+                found = await asyncio.to_thread(path.stat)
+                place = Place(str(path), found.st_dev, found.st_ino)
+            self.open_room(name, profile, place)
+            stack.push_async_callback(self.close_room, name)
+            async with self.worker(name, access) as worker:
                 return worker.layers
-        finally:
-            await self.close_room(name)
+
+    async def survey(self, workspaces: tuple[Path, ...]) -> Survey:
+        """What the kernel gives to this daemon. `workspaces`: directories whose file systems are asked about too.
+
+        Raises InfrastructureFailure where the program that asks cannot be run.
+        """
+        async with AsyncExitStack() as stack:
+            place = await self._empty_directory(stack)
+            return await survey(place, workspaces, self._uids.range, self._mounter.mode)
+
+    async def _empty_directory(self, stack: AsyncExitStack) -> Path:
+        """Of the daemon's own, on the file system of its state; removed at the end."""
+        scratch = self._scratch.bare()
+        stack.push_async_callback(scratch.remove)
+        return scratch.path
 
     async def _finish(self, session_id: str, room: Room, worker: Worker, access: Access) -> None:
         try:

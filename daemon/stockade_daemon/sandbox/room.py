@@ -26,8 +26,9 @@ from stockade_daemon.values import Access, Profile
 _log = logging.getLogger(__name__)
 # Looks for the names of the workspace that views must not show, in a thread. Raises OSError. None: there are none.
 Hidden: TypeAlias = Callable[[], tuple[bytes, ...]] | None
-# Where id-mapped mounts are not to be had: an old kernel, a file system that does not know them, a user namespace.
-_NO_IDMAP = {errno.EINVAL, errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS}
+# Where id-mapped mounts are not to be had: an old kernel, a file system that does not know them, a user namespace,
+# or no further user namespace (ENOSPC), for which the template then has better words.
+_NO_IDMAP = {errno.EINVAL, errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.ENOSPC}
 
 
 @dataclass(frozen=True, slots=True)

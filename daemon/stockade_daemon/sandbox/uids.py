@@ -61,6 +61,10 @@ class UidAllotment:
         self._next = 0
         self._taken: set[int] = set()
 
+    @property
+    def range(self) -> UidRange | None:
+        return self._uids
+
     def take(self) -> int | None:
         """A free uid, or None when workers keep the daemon's own."""
         if self._uids is None:

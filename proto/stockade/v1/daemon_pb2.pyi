@@ -127,3 +127,129 @@ class Limits(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Limits: _TypeAlias = Limits  # noqa: Y015
+
+@_typing.final
+class DoctorRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DoctorRequest: _TypeAlias = DoctorRequest  # noqa: Y015
+
+@_typing.final
+class DoctorResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ABLE_FIELD_NUMBER: _builtins.int
+    FINDINGS_FIELD_NUMBER: _builtins.int
+    PROFILES_FIELD_NUMBER: _builtins.int
+    able: _builtins.bool
+    """True where every shipped profile gets all layers that it requires, for functions and for commands."""
+    @_builtins.property
+    def findings(self) -> _containers.RepeatedCompositeFieldContainer[Global___Finding]:
+        """about the host, in the order of what depends on what"""
+
+    @_builtins.property
+    def profiles(self) -> _containers.RepeatedCompositeFieldContainer[Global___ProfileFinding]:
+        """one for each shipped profile, by name"""
+
+    def __init__(
+        self,
+        *,
+        able: _builtins.bool = ...,
+        findings: _abc.Iterable[Global___Finding] | None = ...,
+        profiles: _abc.Iterable[Global___ProfileFinding] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["able", b"able", "findings", b"findings", "profiles", b"profiles"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DoctorResponse: _TypeAlias = DoctorResponse  # noqa: Y015
+
+@_typing.final
+class Finding(_message.Message):
+    """One thing that was asked."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
+    FOUND_FIELD_NUMBER: _builtins.int
+    MEANING_FIELD_NUMBER: _builtins.int
+    REMEDY_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """stable, for scripts: for example "landlock" """
+    state: _builtins.str
+    """"ok", "degraded" (works with less), "missing" """
+    found: _builtins.str
+    """what the host said"""
+    meaning: _builtins.str
+    """what that means for calls, one sentence"""
+    remedy: _builtins.str
+    """the command or setting that changes it; empty where nothing is to be done or nothing can be"""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        state: _builtins.str = ...,
+        found: _builtins.str = ...,
+        meaning: _builtins.str = ...,
+        remedy: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["found", b"found", "meaning", b"meaning", "name", b"name", "remedy", b"remedy", "state", b"state"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Finding: _TypeAlias = Finding  # noqa: Y015
+
+@_typing.final
+class ProfileFinding(_message.Message):
+    """What a worker of a shipped profile really got."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    REQUIRED_FIELD_NUMBER: _builtins.int
+    LAYERS_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    state: _builtins.str
+    """"ok"; "degraded": functions run and commands do not; "missing": nothing runs"""
+    reason: _builtins.str
+    """why not "ok", with what to do; the text that a call's error has"""
+    @_builtins.property
+    def required(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """layers that the profile requires"""
+
+    @_builtins.property
+    def layers(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Layer]:
+        """of the worker that was made; empty where none could be"""
+
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        state: _builtins.str = ...,
+        reason: _builtins.str = ...,
+        required: _abc.Iterable[_builtins.str] | None = ...,
+        layers: _abc.Iterable[_types_pb2.Layer] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["layers", b"layers", "name", b"name", "reason", b"reason", "required", b"required", "state", b"state"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ProfileFinding: _TypeAlias = ProfileFinding  # noqa: Y015

@@ -39,6 +39,11 @@ class DaemonStub:
                 request_serializer=stockade_dot_v1_dot_daemon__pb2.GetInfoRequest.SerializeToString,
                 response_deserializer=stockade_dot_v1_dot_daemon__pb2.GetInfoResponse.FromString,
                 _registered_method=True)
+        self.Doctor = channel.unary_unary(
+                '/stockade.v1.Daemon/Doctor',
+                request_serializer=stockade_dot_v1_dot_daemon__pb2.DoctorRequest.SerializeToString,
+                response_deserializer=stockade_dot_v1_dot_daemon__pb2.DoctorResponse.FromString,
+                _registered_method=True)
 
 
 class DaemonServicer:
@@ -51,6 +56,14 @@ class DaemonServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Doctor(self, request, context):
+        """What this host can enforce for this daemon, what it cannot and why, and what to do. Asks the kernel anew each time:
+        a real worker is made for each shipped profile, in an empty workspace. Takes a second or so; changes nothing.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_DaemonServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -58,6 +71,11 @@ def add_DaemonServicer_to_server(servicer, server):
                     servicer.GetInfo,
                     request_deserializer=stockade_dot_v1_dot_daemon__pb2.GetInfoRequest.FromString,
                     response_serializer=stockade_dot_v1_dot_daemon__pb2.GetInfoResponse.SerializeToString,
+            ),
+            'Doctor': grpc.unary_unary_rpc_method_handler(
+                    servicer.Doctor,
+                    request_deserializer=stockade_dot_v1_dot_daemon__pb2.DoctorRequest.FromString,
+                    response_serializer=stockade_dot_v1_dot_daemon__pb2.DoctorResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -87,6 +105,33 @@ class Daemon:
             '/stockade.v1.Daemon/GetInfo',
             stockade_dot_v1_dot_daemon__pb2.GetInfoRequest.SerializeToString,
             stockade_dot_v1_dot_daemon__pb2.GetInfoResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Doctor(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/stockade.v1.Daemon/Doctor',
+            stockade_dot_v1_dot_daemon__pb2.DoctorRequest.SerializeToString,
+            stockade_dot_v1_dot_daemon__pb2.DoctorResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -33,12 +33,20 @@ class DaemonStub:
     def __new__(cls, channel: _aio.Channel) -> DaemonAsyncStub: ...
     GetInfo: _grpc.UnaryUnaryMultiCallable[_daemon_pb2.GetInfoRequest, _daemon_pb2.GetInfoResponse]
     """Versions, features, limits, and the sandbox layers that this host gives. Cheap; safe to repeat."""
+    Doctor: _grpc.UnaryUnaryMultiCallable[_daemon_pb2.DoctorRequest, _daemon_pb2.DoctorResponse]
+    """What this host can enforce for this daemon, what it cannot and why, and what to do. Asks the kernel anew each time:
+    a real worker is made for each shipped profile, in an empty workspace. Takes a second or so; changes nothing.
+    """
 
 @_typing.type_check_only
 class DaemonAsyncStub(DaemonStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
     GetInfo: _aio.UnaryUnaryMultiCallable[_daemon_pb2.GetInfoRequest, _daemon_pb2.GetInfoResponse]  # type: ignore[assignment]
     """Versions, features, limits, and the sandbox layers that this host gives. Cheap; safe to repeat."""
+    Doctor: _aio.UnaryUnaryMultiCallable[_daemon_pb2.DoctorRequest, _daemon_pb2.DoctorResponse]  # type: ignore[assignment]
+    """What this host can enforce for this daemon, what it cannot and why, and what to do. Asks the kernel anew each time:
+    a real worker is made for each shipped profile, in an empty workspace. Takes a second or so; changes nothing.
+    """
 
 class DaemonServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
@@ -48,5 +56,15 @@ class DaemonServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_daemon_pb2.GetInfoResponse, _abc.Awaitable[_daemon_pb2.GetInfoResponse]]:
         """Versions, features, limits, and the sandbox layers that this host gives. Cheap; safe to repeat."""
+
+    @_abc_1.abstractmethod
+    def Doctor(
+        self,
+        request: _daemon_pb2.DoctorRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_daemon_pb2.DoctorResponse, _abc.Awaitable[_daemon_pb2.DoctorResponse]]:
+        """What this host can enforce for this daemon, what it cannot and why, and what to do. Asks the kernel anew each time:
+        a real worker is made for each shipped profile, in an empty workspace. Takes a second or so; changes nothing.
+        """
 
 def add_DaemonServicer_to_server(servicer: DaemonServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

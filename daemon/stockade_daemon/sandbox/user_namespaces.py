@@ -1,0 +1,43 @@
+"""Which setting of the host refuses user namespaces, and how it is changed."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+_MAX: Final = "user.max_user_namespaces"  # namespaces(7)
+_CLONE: Final = "kernel.unprivileged_userns_clone"  # Debian's
+_APPARMOR: Final = "kernel.apparmor_restrict_unprivileged_userns"  # Ubuntu's
+
+
+def settings() -> dict[str, str]:
+    """The settings that decide, by the name that sysctl(8) has for them; those that this kernel has."""
+    found = {}
+    for name in (_MAX, _CLONE, _APPARMOR):
+        try:
+            found[name] = Path("/proc/sys", name.replace(".", "/")).read_text().strip()
+        except OSError:
+            continue
+    return found
+
+
+def remedy(found: Mapping[str, str], uid: int) -> str:
+    """What to change, as far as settings tell; else who else may refuse. `uid`: the daemon's."""
+    if found.get(_MAX) == "0":
+        return f"sysctl -w {_MAX}=15000"
+    if uid != 0 and found.get(_CLONE) == "0":
+        return f"sysctl -w {_CLONE}=1, or run the daemon as root"
+    if uid != 0 and found.get(_APPARMOR, "0") != "0":
+        return (
+            f"sysctl -w {_APPARMOR}=0, or give the daemon's interpreter an AppArmor profile with `userns,`, or run the "
+            "daemon as root"
+        )
+    return (
+        "no setting refuses them, so a system-call filter or a security module does: in a container allow clone, "
+        "unshare and mount (Docker: --security-opt seccomp=FILE, --security-opt apparmor=unconfined)"
+    )
+
+
+def here() -> str:
+    """The remedy on this host, for this process."""
+    return remedy(settings(), os.geteuid())

@@ -1,0 +1,228 @@
+"""`stockade doctor`, refusals and results on hosts that give less, each made by a real kernel that refuses."""
+
+import functools
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pytest
+
+from stockade_worker import landlock
+from tests.end_to_end.stockaded import COMMAND_S, Stockaded
+
+ROOT = os.geteuid() == 0
+PROJECT = Path(__file__).parents[2]
+FINDINGS = [
+    "kernel", "user_namespaces", "namespaces", "time_namespaces", "proc", "seccomp", "libseccomp", "landlock",
+    "cgroups", "overlay", *(["idmapped_mounts"] if ROOT else []), "worker_uids", "state", "open_files", "git",
+    "surroundings", "python",
+]  # fmt: skip
+HERE_LANDLOCK = landlock.abi()
+needs_landlock = pytest.mark.skipif(HERE_LANDLOCK == 0, reason="this kernel has no Landlock, or it is switched off")
+
+Stockade: TypeAlias = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+def on_a_host_without(*lacks: str) -> Stockade:
+    """`on_a_host_without("landlock")(*arguments)`: the command and its private daemon, both on such a host."""
+
+    def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
+        around = [sys.executable, "-m", "tests.end_to_end.lesser_host", *lacks, "--"] if lacks else []
+        return subprocess.run(
+            [*around, sys.executable, "-m", "stockade_client", *arguments],
+            cwd=PROJECT,
+            env={name: value for name, value in os.environ.items() if name != "STOCKADE_ADDRESS"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=COMMAND_S,
+            check=False,
+        )
+
+    return run
+
+
+class Doctor:
+    """What `stockade doctor --json` said."""
+
+    def __init__(self, done: "subprocess.CompletedProcess[str]") -> None:
+        assert len(done.stdout.splitlines()) == 1, done.stdout + done.stderr
+        self.status = done.returncode
+        self.said: dict[str, Any] = json.loads(done.stdout)
+        self.findings = {each["name"]: each for each in self.said["findings"]}
+        self.profiles = {each["name"]: each for each in self.said["profiles"]}
+
+    def state(self, name: str) -> str:
+        return str(self.findings[name]["state"])
+
+    def layer(self, name: str, profile: str = "strict") -> dict[str, Any]:
+        found: dict[str, Any] = next(each for each in self.profiles[profile]["layers"] if each["name"] == name)
+        return found
+
+
+@functools.cache
+def doctor(*lacks: str) -> Doctor:
+    """Asked once for each such host: it is the same one for all tests."""
+    return Doctor(on_a_host_without(*lacks)("doctor", "--json"))
+
+
+def requiring(directory: Path, layer: str) -> str:
+    """A profile file that is `strict` and requires one layer more."""
+    path = directory / f"needs_{layer}.toml"
+    path.write_text(f'[layers]\nrequired = ["user", "seccomp", "{layer}"]\n')
+    return str(path)
+
+
+def layers_of_a_call(run: Stockade, workspace: Path, tool: str = "shell") -> dict[str, dict[str, Any]]:
+    done = run("call", tool, '{"command": "true"}', "--profile", "dev", "--workspace", str(workspace), "--json")
+    result = json.loads(done.stdout)
+    assert result["ok"], result
+    return {each["name"]: each for each in result["layers"]}
+
+
+def is_refused(run: Stockade, workspace: Path, profile: str) -> str:
+    """That nothing runs under a profile; the daemon's words."""
+    where = ["--profile", profile, "--workspace", str(workspace)]
+    done = run("exec", *where, "--", "sh", "-c", "echo ran")
+    assert done.returncode == 125, done.stderr
+    assert "ran" not in done.stdout
+    called = json.loads(run("call", "shell", '{"command": "echo ran"}', *where, "--json").stdout)
+    assert called["error"]["code"] == "SANDBOX_UNAVAILABLE"
+    return str(called["error"]["message"])
+
+
+def test_every_finding_has_a_state_a_meaning_and_a_remedy_where_there_is_one() -> None:
+    found = doctor()
+    assert list(found.findings) == FINDINGS
+    for each in found.findings.values():
+        assert each["state"] in ("ok", "degraded", "missing")
+        assert each["found"]
+        assert each["meaning"].endswith(".")
+        assert bool(each["remedy"]) == (each["state"] != "ok"), each
+
+
+def test_able_and_the_exit_status_say_what_the_profiles_say() -> None:
+    found = doctor()
+    assert sorted(found.profiles) == sorted(path.stem for path in (PROJECT / "sandbox_profiles").glob("*.toml"))
+    for profile in found.profiles.values():
+        held = {layer["name"] for layer in profile["layers"] if layer["held"]}
+        assert (profile["state"] == "ok") == (set(profile["required"]) <= held), profile
+        assert (profile["reason"] == "") == (profile["state"] == "ok")
+    able = all(profile["state"] == "ok" for profile in found.profiles.values())
+    assert (found.said["able"], found.status) == (able, 0 if able else 1)
+
+
+def test_a_running_daemon_is_asked_about_its_own_host(shared: Stockaded, stockade: Stockade) -> None:
+    found = Doctor(stockade("doctor", "--json"))
+    assert found.said["daemon"]["address"] == shared.address
+    assert found.said["daemon"]["uid"] == os.geteuid()
+    assert found.findings["state"]["found"].startswith(str(shared.state))
+    assert os.listdir(shared.state / "scratch") == []
+
+
+def test_the_table_for_people_names_every_finding_and_profile(stockade: Stockade) -> None:
+    done = stockade("doctor")
+    assert done.returncode in (0, 1), done.stderr
+    for name in (*FINDINGS, "profile strict", "profile dev"):
+        assert re.search(rf"^{name} ", done.stdout, re.MULTILINE), name
+
+
+def test_operations_md_has_every_finding() -> None:
+    page = (PROJECT / "docs" / "operations.md").read_text()
+    _, _, section = page.partition("## What a host can enforce\n")
+    written = re.findall(r"^\| `(\w+)` \|", section.partition("\n## ")[0], re.MULTILINE)
+    assert [name for name in written if ROOT or name != "idmapped_mounts"] == list(doctor().findings)
+
+
+def test_a_host_without_user_namespaces_says_so_and_what_to_change(workspace: Path) -> None:
+    found = doctor("user_namespaces")
+    assert not found.said["able"]
+    run = on_a_host_without("user_namespaces")
+    if not ROOT:
+        assert found.status == 3
+        assert found.said["daemon"] is None
+        assert found.state("daemon") == "missing"
+        said = found.findings["daemon"]["found"]
+        done = run("exec", "--profile", "dev", "--workspace", str(workspace), "--", "true")
+        assert done.returncode == 125
+        assert said in done.stderr
+    else:
+        assert found.status == 1
+        assert found.state("user_namespaces") == "missing"
+        assert {each["state"] for each in found.profiles.values()} == {"missing"}
+        assert found.findings["time_namespaces"]["remedy"] == "see user_namespaces"
+        said = is_refused(run, workspace, "dev")
+        assert {each["reason"].partition(". ")[2] for each in found.profiles.values()} == {said.partition(". ")[2]}
+    assert "user namespaces" in said
+    assert "Operation not permitted" in said
+    assert "no setting refuses them" in said
+
+
+def test_the_setting_that_refuses_user_namespaces_is_named() -> None:
+    found = doctor("user_namespaces_by_setting")
+    assert found.status == 3
+    assert "sysctl -w user.max_user_namespaces=" in found.findings["daemon"]["found"]
+
+
+@needs_landlock
+@pytest.mark.parametrize(("lack", "remedy"), [("landlock", "CONFIG_SECURITY_LANDLOCK"), ("landlock_off", "lsm=")])
+def test_a_host_without_landlock_runs_what_does_not_require_it(workspace: Path, lack: str, remedy: str) -> None:
+    found = doctor(lack)
+    assert found.state("landlock") == "missing"
+    assert remedy in found.findings["landlock"]["remedy"]
+    assert not found.layer("landlock")["held"]
+    run = on_a_host_without(lack)
+    layer = layers_of_a_call(run, workspace)["landlock"]
+    assert not layer["held"]
+    said = is_refused(run, workspace, requiring(workspace.parent, "landlock"))
+    assert f"landlock ({layer['reason']})" in said
+    for profile in found.profiles.values():
+        assert (profile["state"] == "missing") == ("landlock" in profile["required"])
+
+
+@pytest.mark.parametrize("lack", ["cgroups_read_only", "no_cgroups"])
+def test_a_host_without_writable_control_groups_runs_what_does_not_require_them(workspace: Path, lack: str) -> None:
+    found = doctor(lack)
+    assert found.state("cgroups") == "missing"
+    assert found.findings["cgroups"]["remedy"]
+    run = on_a_host_without(lack)
+    layer = layers_of_a_call(run, workspace)["cgroup"]
+    assert not layer["held"]
+    assert layer["reason"]
+    if ROOT:
+        assert ("Read-only" in layer["reason"]) == (lack == "cgroups_read_only")
+        assert ("mounts no control groups" in layer["reason"]) == (lack == "no_cgroups")
+    assert "cgroup (" in is_refused(run, workspace, requiring(workspace.parent, "cgroup"))
+
+
+def test_a_kernel_without_time_namespaces_is_reported_and_refuses_nothing_else(workspace: Path) -> None:
+    found = doctor("time_namespaces")
+    assert found.state("time_namespaces") == "degraded"
+    run = on_a_host_without("time_namespaces")
+    layer = layers_of_a_call(run, workspace)["time"]
+    assert not layer["held"]
+    assert layer["reason"]
+    assert "time (" in is_refused(run, workspace, requiring(workspace.parent, "time"))
+
+
+def test_without_overlays_functions_run_and_commands_do_not(workspace: Path) -> None:
+    found = doctor("overlay")
+    assert found.status == 1
+    assert found.state("overlay") == "missing"
+    assert found.profiles["strict"]["state"] == "degraded"
+    assert found.profiles["strict"]["layers"]
+    run = on_a_host_without("overlay")
+    where = ["--profile", "strict", "--workspace", str(workspace), "--json"]
+    assert json.loads(run("call", "read", '{"path": "a.txt"}', *where).stdout)["ok"]
+    assert json.loads(run("call", "shell", '{"command": "true"}', *where).stdout)["error"]["code"] == "SANDBOX_FAILED"
+
+
+def test_an_address_where_nobody_answers_is_infrastructure(stockade: Stockade, stockaded: Stockaded) -> None:
+    found = Doctor(stockade("doctor", "--json", daemon=stockaded))
+    assert found.status == 3
+    assert stockaded.address in found.findings["daemon"]["found"]
