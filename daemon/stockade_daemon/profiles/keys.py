@@ -137,7 +137,7 @@ SYSTEM: Final[Key[tuple[str, ...]]] = Key(
         "/etc/ssl/certs",
         "/etc/ca-certificates",
     ),
-    "array of absolute paths: /usr /bin /sbin /lib /lib32 /lib64 /libx32 /opt /nix/store /gnu/store and below, below /etc",
+    "absolute paths: /usr /bin /sbin /lib /lib32 /lib64 /libx32 /opt /nix/store /gnu/store and below, below /etc",
     "Host files and directories shown at the same place, read-only. What the host lacks is left out.",
 )
 MOUNTS: Final[Key[tuple[str, ...]]] = Key(

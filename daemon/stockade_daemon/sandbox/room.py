@@ -26,6 +26,7 @@ from stockade_daemon.values import Access, Profile
 _log = logging.getLogger(__name__)
 # Looks for the names of the workspace that views must not show, in a thread. Raises OSError. None: there are none.
 Hidden: TypeAlias = Callable[[], tuple[bytes, ...]] | None
+_TRIES = 5  # to cover names in directories that somebody moves
 # Where id-mapped mounts are not to be had: an old kernel, a file system that does not know them, a user namespace,
 # or no further user namespace (ENOSPC), for which the template then has better words.
 _NO_IDMAP = {errno.EINVAL, errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.ENOSPC}
@@ -241,19 +242,26 @@ class Room:
 
     async def _cover(self, access: Access, place: Place) -> Cover:
         """The layer that hides what is to be hidden now. Raises SandboxFailure, OSError."""
-        names = await self._names(access)
-        if not names:
-            return Cover()
-        layer = self._scratch.bare()
-        try:
-            # What was not there to be covered is not among the names: a call that finds it there takes another view.
-            covered = await asyncio.to_thread(
-                covers.build, layer.path, place.path, names, identity=(place.device, place.inode), ids=self._ids
-            )
-        except BaseException:
-            await layer.remove()
-            raise
-        return Cover(covered, layer)
+        for _ in range(_TRIES):
+            names = await self._names(access)
+            if not names:
+                return Cover()
+            layer = self._scratch.bare()
+            try:
+                covered = await asyncio.to_thread(
+                    covers.build, layer.path, place.path, names, identity=(place.device, place.inode), ids=self._ids
+                )
+            except BaseException:
+                await layer.remove()
+                raise
+            if covered == names:
+                return Cover(names, layer)
+            await layer.remove()  # somebody moved a directory meanwhile: what is back there now would be seen
+        raise SandboxFailure(
+            "SANDBOX_FAILED",
+            f"what profile {self._profile.name} hides was moved about while it was being covered; nothing was run. "
+            "Repeat the call when the workspace is at rest",
+        )
 
     def _ids(self, uid: int, gid: int) -> tuple[int, int]:
         """What the owner of a file of the workspace is for workers (worker/idmap.py)."""
