@@ -60,6 +60,7 @@ async def serve(start: Start) -> None:
         workspaces=config.workspaces,
         profile_directories=(profiles.shipped(), *config.profile_directories),
         own=_own(config),
+        policy=_real(*config.profile_directories, *config.tool_directories),
     )
     grace_s = _PRIVATE_GRACE_S if is_private else _GRACE_S
     _raise_descriptor_limit()
@@ -140,7 +141,11 @@ def _raise_descriptor_limit() -> None:
 
 
 def _own(config: Config) -> tuple[Path, ...]:
-    return tuple(Path(os.path.realpath(each)) for each in (config.state, config.socket.parent))
+    return _real(config.state, config.socket.parent)
+
+
+def _real(*paths: Path) -> tuple[Path, ...]:
+    return tuple(Path(os.path.realpath(each)) for each in paths)
 
 
 def _state_directory(state: Path) -> Path:

@@ -37,6 +37,7 @@ class Rules:
     workspaces: tuple[Path, ...]  # the admin's list
     profile_directories: tuple[Path, ...]  # looked through in this order
     own: tuple[Path, ...]  # the daemon's state and socket directories: in no workspace
+    policy: tuple[Path, ...] = ()  # where tools and profiles of one's own lie: in no workspace, or an edit makes policy
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,6 +256,13 @@ class Sessions:
                     "PERMISSION_DENIED",
                     f"the daemon keeps its own files in {own}, which a session on {path} would show to its tools; "
                     f"choose another workspace, or {elsewhere}",
+                )
+        for each in self._rules.policy:
+            if each == path or path in each.parents:
+                raise RequestError(
+                    "PERMISSION_DENIED",
+                    f"the daemon takes tools or profiles from {each}, which a session on {path} could change; choose "
+                    "another workspace, or have the admin keep them outside it",
                 )
         listed = any(path == each or each in path.parents for each in self._rules.workspaces)
         if listed:
