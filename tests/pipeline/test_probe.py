@@ -73,7 +73,11 @@ async def test_names_and_secrets_of_a_profile_are_tried(pool: Pool, scratch: Pat
 async def test_a_hidden_name_that_is_not_covered_is_open(
     pool: Pool, scratch: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(covers, "build", lambda place, *_, **__: os.chmod(place, 0o755))
+    def covers_nothing(place: Path, workspace: str, names: tuple[bytes, ...], **_: object) -> tuple[bytes, ...]:
+        os.chmod(place, 0o755)
+        return names  # as if it had
+
+    monkeypatch.setattr(covers, "build", covers_nothing)
     strict = profiles.load("strict", directories=SHIPPED)
     probed = await probe(pool, replace(strict, hidden=(".env",)), Path(tempfile.mkdtemp(dir=scratch)))
     assert of(probed.attempts, "hidden") == ["open"]
