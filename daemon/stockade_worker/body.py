@@ -110,7 +110,8 @@ def _as_file(text: bytes, path: bytes = b"/tmp/.command") -> bytes:
 def _answer(channel: Channel, frame: Frame) -> NoReturn:
     """Runs a function tool and sends its value, or its error."""
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
-    status = 0
+    blob = b""
+    status = 1
     try:
         if "modules" in frame.header:
             run, text = custom.body(frame.header, frame.blob)
@@ -118,18 +119,17 @@ def _answer(channel: Channel, frame: Frame) -> NoReturn:
             run, text = importlib.import_module(frame.header["module"]).run, frame.blob
         arguments: dict[str, Any] = json.loads(text)
         answer = run(arguments, Broker(channel))
-        value = json.dumps(answer.value, ensure_ascii=False, allow_nan=False).encode("utf-8")
-        _flush()
-        channel.send({"type": "value", "text_bytes": len(answer.text.encode())}, answer.text.encode() + value)
+        said = answer.text.encode()
+        blob = said + json.dumps(answer.value, ensure_ascii=False, allow_nan=False).encode("utf-8")
+        header: dict[str, Any] = {"type": "value", "text_bytes": len(said)}
+        status = 0
     except ToolError as error:
-        _flush()
-        channel.send({"type": "error", "code": error.code, "message": str(error)})
-        status = 1
+        header = {"type": "error", "code": error.code, "message": str(error)}
     except BaseException as error:
         message = f"the tool failed: {type(error).__name__}: {error}"
-        _flush()
-        channel.send({"type": "error", "code": "TOOL_FAILED", "message": message[:4000]})
-        status = 1
+        header = {"type": "error", "code": "TOOL_FAILED", "message": message[:4000]}
+    _flush()
+    channel.send(header, blob)
     os._exit(status)
 
 

@@ -246,6 +246,8 @@ class Gate:
         def look() -> _Facts:
             with resolve(self._workspace, planned.asked) as place:
                 disk = recheck(place, planned)
+                if self._holds(place):
+                    raise not_to_be_written(place.asked)
                 self._may_write(place)
                 method = method_for(disk.status if disk else None)
                 if planned.before == planned.after:
@@ -260,9 +262,7 @@ class Gate:
         if self._hidden.hides(asked):
             raise not_to_be_written(asked) if creating else self._not_found(asked)
         with resolve(self._workspace, path) as place:
-            with os_errors("look up", place.asked):
-                hidden = self._hidden.holds(place)
-            if hidden:
+            if self._holds(place):
                 raise not_to_be_written(place.asked) if creating else self._not_found(place.asked)
             require_regular(place)
             if writing:
@@ -275,10 +275,12 @@ class Gate:
     def _not_found(self, asked: bytes) -> GateRefusal:
         return suggest.not_found(self._workspace, asked, hides=self._hidden.hides)
 
-    def _may_write(self, place: Resolved) -> None:
+    def _holds(self, place: Resolved) -> bool:
+        """Whether what was found is hidden; looks through the workspace for a file that has several names."""
         with os_errors("look up", place.asked):
-            if self._hidden.holds(place):
-                raise not_to_be_written(place.asked)
+            return self._hidden.holds(place)
+
+    def _may_write(self, place: Resolved) -> None:
         self._protected.check(place.real, place.asked)
         if place.status is None and place.as_directory:
             raise is_directory(place.asked)

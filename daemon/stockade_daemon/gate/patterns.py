@@ -9,13 +9,15 @@ import errno
 import os
 import stat
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, TypeAlias
 
 from stockade_daemon.gate import syscalls
 from stockade_daemon.gate.names import encoded
 from stockade_daemon.gate.workspace import Workspace
 
-_ANY_DEPTH: Final = b"**"
+# One name's pattern, as the pieces between its stars.
+Part: TypeAlias = tuple[bytes, ...]
+_ANY_DEPTH: Final[Part] = (b"", b"", b"")  # "**"
 _BENEATH: Final = syscalls.RESOLVE_BENEATH | syscalls.RESOLVE_NO_MAGICLINKS | syscalls.RESOLVE_NO_SYMLINKS
 
 
@@ -26,7 +28,7 @@ class Patterns:
 
     def __init__(self, patterns: tuple[str, ...]) -> None:
         self._patterns = patterns
-        self._parts = [_simple(tuple(encoded(pattern).split(b"/"))) for pattern in patterns]
+        self._parts = [_parts(encoded(pattern)) for pattern in patterns]
 
     def __bool__(self) -> bool:
         return bool(self._parts)
@@ -96,17 +98,16 @@ def below(workspace: Workspace, directory: bytes) -> Iterator[tuple[bytes, os.st
 
 
 def _step(
-    workspace: Workspace, above: bytes, parts: tuple[bytes, ...], todo: list[tuple[bytes, tuple[bytes, ...]]]
+    workspace: Workspace, above: bytes, parts: tuple[Part, ...], todo: list[tuple[bytes, tuple[Part, ...]]]
 ) -> set[bytes]:
     """What the rest of a pattern matches directly in a directory; where to look further is added to `todo`."""
     head, rest = parts[0], parts[1:]
     deep = head == _ANY_DEPTH
     if deep and rest:
         todo.append((above, rest))  # `**` may also stand for no directory
-    pieces = head.split(b"*")
     found = set()
     for name, status in entries(workspace, above):
-        if not deep and not _fits(name, pieces):
+        if not deep and not _fits(name, head):
             continue
         path = _joined(above, name)
         if not rest:
@@ -146,12 +147,13 @@ def _slashes(name: bytes) -> Iterator[int]:
     return (at for at, character in enumerate(name) if character == 0x2F)
 
 
-def _simple(parts: tuple[bytes, ...]) -> tuple[bytes, ...]:
+def _parts(pattern: bytes) -> tuple[Part, ...]:
     """Without a `**` right behind another: any number of directories is any number of directories."""
-    return tuple(part for at, part in enumerate(parts) if part != _ANY_DEPTH or parts[at - 1 : at] != (_ANY_DEPTH,))
+    parts = [tuple(part.split(b"*")) for part in pattern.split(b"/")]
+    return tuple(part for at, part in enumerate(parts) if part != _ANY_DEPTH or parts[at - 1 : at] != [_ANY_DEPTH])
 
 
-def _matches(names: list[bytes], parts: tuple[bytes, ...]) -> bool:
+def _matches(names: list[bytes], parts: tuple[Part, ...]) -> bool:
     """Whether the names, or the first few of them, fit the parts.
 
     All places in the pattern that the names so far may lead to are kept, so no name is looked at twice: a regular
@@ -163,7 +165,7 @@ def _matches(names: list[bytes], parts: tuple[bytes, ...]) -> bool:
         for place in places:
             if parts[place] == _ANY_DEPTH:
                 found.add(place if place < len(parts) - 1 else len(parts))
-            elif _fits(name, parts[place].split(b"*")):
+            elif _fits(name, parts[place]):
                 found.add(place + 1)
         if len(parts) in found:
             return True
@@ -171,12 +173,12 @@ def _matches(names: list[bytes], parts: tuple[bytes, ...]) -> bool:
     return False
 
 
-def _after(place: int, parts: tuple[bytes, ...]) -> set[int]:
+def _after(place: int, parts: tuple[Part, ...]) -> set[int]:
     """A place in the pattern, and the next one where this one may stand for no directory."""
     return {place, place + 1} if parts[place] == _ANY_DEPTH and place < len(parts) - 1 else {place}
 
 
-def _fits(name: bytes, pieces: list[bytes]) -> bool:
+def _fits(name: bytes, pieces: Part) -> bool:
     """Whether one name is the pieces with anything between them. The first fit of each piece is as good as any other,
     so there is no going back."""
     if len(pieces) == 1:

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from stockade_daemon import settings, toml_text
+from stockade_daemon import settings, toml_text, trust
 from stockade_daemon.errors import ConfigurationError, Mistake, RequestError
 from stockade_daemon.profiles import chain, keys
 from stockade_daemon.profiles.chain import File
@@ -203,14 +203,17 @@ def _contents(path: Path) -> bytes:
 
 
 def _insist(path: Path, each: Path, found: os.stat_result) -> None:
-    """A profile says what a worker may do, so only the daemon's own user and root may be able to change it.
+    """Refuses what somebody else could change (trust.py).
 
     Not asked of the shipped ones, which whoever installed the program can change as he can the program.
     """
-    if found.st_uid not in (0, os.geteuid()):
-        reason = f"{each} belongs to uid {found.st_uid}; have it owned by the daemon's user or by root"
-    elif found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        reason = f"{each} can be written by its group or by others, who could then say what is allowed; chmod go-w it"
-    else:
-        return
+    match trust.stranger(found):
+        case None:
+            return
+        case "owner":
+            reason = f"{each} belongs to uid {found.st_uid}; have it owned by the daemon's user or by root"
+        case "writers":
+            reason = (
+                f"{each} can be written by its group or by others, who could then say what is allowed; chmod go-w it"
+            )
     raise ConfigurationError(Mistake(str(path), 1, 1, reason))

@@ -16,6 +16,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Final
 
+from stockade_daemon import trust
 from stockade_daemon.errors import ConfigurationError
 from stockade_daemon.values import Code, Module
 
@@ -115,13 +116,14 @@ def read(candidate: Candidate, directory: Path) -> bytes:
 
 
 def _insist(origin: str, path: Path, found: os.stat_result) -> None:
-    ours = {0, os.geteuid()}
-    if found.st_uid not in ours:
+    stranger = trust.stranger(found)
+    if stranger == "owner":
+        ours = {0, os.geteuid()}
         raise ConfigurationError(
             f"{origin}:1: {path} belongs to uid {found.st_uid}, who could put anything there; it must belong to "
             f"{' or '.join(f'uid {uid}' for uid in sorted(ours))}: chown {os.geteuid()} {path}"
         )
-    if found.st_mode & 0o022:
+    if stranger == "writers":
         raise ConfigurationError(
             f"{origin}:1: {path} is writable for others (mode {stat.S_IMODE(found.st_mode):04o}), who could put "
             f"anything there: chmod go-w {path}"

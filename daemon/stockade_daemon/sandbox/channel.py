@@ -31,6 +31,7 @@ class FrameChannel:
         self._decoder = Decoder(max_header=max_header, max_blob=max_blob)
         self._descriptors: list[int] = []
         self._frames: asyncio.Queue[Frame | Exception] = asyncio.Queue()
+        self._asked = 0
         self._loop = asyncio.get_running_loop()
         self._reading = True
         self._paused = False
@@ -109,6 +110,21 @@ class FrameChannel:
                     await self._loop.sock_sendall(self._socket, data)
         except OSError as error:
             raise ChannelClosed(str(error)) from error
+
+    async def ask(self, header: dict[str, Any], descriptors: tuple[int, ...] = ()) -> Frame:
+        """Sends one request and receives its answer, told by its id; the caller sees to it that there is one at a time.
+
+        Raises ChannelClosed or BrokenFrame; TimeoutError where nothing came within PATIENCE_S.
+        """
+        async with asyncio.timeout(PATIENCE_S):
+            self._asked += 1
+            await self.send({**header, "id": self._asked}, descriptors=descriptors)
+            while True:
+                frame = await self.receive()
+                if frame.header.get("id") == self._asked:
+                    return frame
+                for descriptor in frame.descriptors:  # the answer to a request that was given up
+                    os.close(descriptor)
 
     def close(self) -> None:
         """Closes this end and whatever descriptors nobody took. Safe to repeat."""

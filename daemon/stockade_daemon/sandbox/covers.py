@@ -25,12 +25,12 @@ def build(
     A name whose directory is no directory any more is not covered. Raises OSError where a whiteout cannot be made, on
     a file system without device nodes, and where the workspace is no longer the directory of that device and inode.
     """
-    found = os.stat(workspace)
-    if (found.st_dev, found.st_ino) != identity:
+    top = os.stat(workspace)
+    if (top.st_dev, top.st_ino) != identity:
         raise OSError(errno.ESTALE, "the workspace was moved or replaced; open the session again", workspace)
     covered = []
     root = os.fsencode(place)
-    made = {root: os.stat(workspace)}
+    made = {root: top}
     for name in names:
         *above, last = name.split(b"/")
         held = os.open(workspace, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)

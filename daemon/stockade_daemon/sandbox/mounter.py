@@ -31,7 +31,6 @@ class Mounter:
         self._place = place
         self._process = AsyncExitStack()
         self._channel: FrameChannel | None = None
-        self._number = 0
         self.generation = 0  # counts starts: what an earlier process had made is gone
         # Keeps a request and its answer together, and a second start from beginning beside a first.
         self._asking = asyncio.Lock()
@@ -56,9 +55,9 @@ class Mounter:
         async with self._asking:
             if self._channel is None:
                 await self._launch()
+            assert self._channel is not None
             try:
-                async with asyncio.timeout(channels.PATIENCE_S):
-                    frame = await self._answer(kind, arguments, descriptors)
+                frame = await self._channel.ask({"type": kind, **arguments}, descriptors)
             except (ChannelClosed, BrokenFrame, TimeoutError) as error:
                 why = "ended" if not isinstance(error, TimeoutError) else f"was silent for {channels.PATIENCE_S:g} s"
                 _log.warning("the mounter %s (%s); another one is started", why, error or kind)
@@ -67,17 +66,6 @@ class Mounter:
         if frame.type == "error":
             raise OSError(int(frame.header["errno"]), str(frame.header["message"]))
         return frame
-
-    async def _answer(self, kind: str, arguments: dict[str, Any], descriptors: tuple[int, ...]) -> Frame:
-        assert self._channel is not None
-        self._number += 1
-        await self._channel.send({"type": kind, "id": self._number, **arguments}, descriptors=descriptors)
-        while True:
-            frame = await self._channel.receive()
-            if frame.header.get("id") == self._number:
-                return frame
-            for descriptor in frame.descriptors:  # the answer to a request that was given up
-                os.close(descriptor)
 
     async def _launch(self) -> None:
         """Starts the process, after ending one that is there. Raises SandboxFailure."""

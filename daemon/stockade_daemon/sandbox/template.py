@@ -6,14 +6,13 @@ import signal
 import socket
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from typing import Any
 
 from stockade_daemon.errors import SandboxFailure
 from stockade_daemon.sandbox import channel as channels
 from stockade_daemon.sandbox.channel import ChannelClosed, FrameChannel
 from stockade_daemon.sandbox.mounter import Mounter, unavailable
 from stockade_daemon.sandbox.plan import Plan
-from stockade_worker.frames import BrokenFrame, Frame
+from stockade_worker.frames import BrokenFrame
 
 
 class Template:
@@ -21,7 +20,6 @@ class Template:
 
     def __init__(self, channel: FrameChannel) -> None:
         self._channel = channel
-        self._number = 0
         # Keeps a request and its answer together.
         self._spawning = asyncio.Lock()
 
@@ -72,23 +70,12 @@ class Template:
         """
         async with self._spawning:
             try:
-                async with asyncio.timeout(channels.PATIENCE_S):
-                    frame = await self._answer({"type": "spawn", "workspace": workspace, "writable": writable}, ends)
+                frame = await self._channel.ask({"type": "spawn", "workspace": workspace, "writable": writable}, ends)
             except TimeoutError as error:
                 raise ChannelClosed(f"the template was silent for {channels.PATIENCE_S:g} s") from error
         if frame.type != "spawned":
             raise SandboxFailure("SANDBOX_UNAVAILABLE", f"a worker cannot be cloned: {frame.header.get('message')}")
         return frame.descriptors[0]
-
-    async def _answer(self, request: dict[str, Any], descriptors: tuple[int, ...]) -> Frame:
-        self._number += 1
-        await self._channel.send({**request, "id": self._number}, descriptors=descriptors)
-        while True:
-            frame = await self._channel.receive()
-            if frame.header.get("id") == self._number:
-                return frame
-            for descriptor in frame.descriptors:  # the answer to a request that was given up
-                os.close(descriptor)
 
 
 async def _end(channel: FrameChannel, pidfd: int) -> None:
