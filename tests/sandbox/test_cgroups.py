@@ -181,9 +181,13 @@ def test_groups_of_the_dead_are_swept_and_those_of_the_living_stay(group: Group)
             try:
                 cgroups.sweep(place)
                 assert [each.exists() for each in (*dead, *living)] == [False, False, True, True, True]
+                other.kill()
+                os.waitid(os.P_PID, other.pid, os.WEXITED | os.WNOWAIT)  # a zombie: dead, and not waited for
+                cgroups.sweep(place)
+                assert [each.exists() for each in living] == [False, True, True]
             finally:
                 other.kill()
-                for each in living:
+                for each in filter(Path.exists, living):
                     (each / "w1").rmdir()
                     each.rmdir()
     finally:

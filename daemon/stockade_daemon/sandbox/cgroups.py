@@ -268,10 +268,14 @@ def _remove(directory: Path) -> None:
 
 
 def _started(pid: int) -> int:
-    """When a process was started, in clock ticks since boot (proc_pid_stat(5)); -1 where there is none."""
+    """When a living process was started, in clock ticks since boot (proc_pid_stat(5)); -1 where there is none.
+
+    A zombie is dead: whoever has to wait for it may never do so.
+    """
     try:
-        return int(Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[19])
-    except (OSError, IndexError):
+        state, *fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+        return -1 if state in "ZX" else int(fields[18])
+    except (OSError, ValueError, IndexError):
         return -1
 
 
