@@ -6,7 +6,7 @@ import sys
 from dataclasses import dataclass
 
 from stockade_daemon.errors import ConfigurationError, SandboxFailure
-from stockade_daemon.pipeline.sessions import Rules
+from stockade_daemon.pipeline.rules import Rules
 from stockade_daemon.profiles import read as profiles
 from stockade_daemon.sandbox.findings import findings
 from stockade_daemon.sandbox.pool import Pool

@@ -28,6 +28,13 @@ def tighten(base: Profile, wish: bytes, *, source: str = SOURCE) -> Profile:
     return read.effective((first, *chain.unpack(base.text, name=base.name, source=base.source)))
 
 
+def digest(base: Profile, wish: bytes) -> str:
+    """The digest that `base` narrowed by `wish` has, whether it may be or not; `base`'s own where `wish` is empty."""
+    if not wish:
+        return base.digest
+    return chain.digest((File(base.name, SOURCE, wish), *chain.unpack(base.text, name=base.name, source=base.source)))
+
+
 def _refuse_what_is_no_limit(wish: bytes, source: str) -> None:
     document = toml_text.parse(wish, source=source)
     mistakes = [

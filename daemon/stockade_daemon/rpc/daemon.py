@@ -10,7 +10,7 @@ from stockade_daemon import json_text
 from stockade_daemon.errors import SandboxFailure
 from stockade_daemon.pipeline.doctor import examine
 from stockade_daemon.pipeline.engine import MAX_ARGUMENTS
-from stockade_daemon.pipeline.sessions import Rules
+from stockade_daemon.pipeline.rules import Rules
 from stockade_daemon.profiles import read as profiles
 from stockade_daemon.rpc import wire
 from stockade_daemon.sandbox.pool import Pool
