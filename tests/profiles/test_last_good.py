@@ -54,7 +54,7 @@ def test_what_was_written_before_a_look_is_found_by_it_within_one_tick_of_the_cl
     path = place / "mine.toml"
     for _ in range(300):
         wanted = choice.randrange(10, 99)
-        path.write_text(BASE.format(wanted))
+        path.write_text(f"limits.wall_s = {wanted}\n")
         assert wall_s(known.take("mine")) == wanted
 
 

@@ -26,9 +26,7 @@ from stockade_daemon.values import Profile
 
 REST_S: Final = 0.1  # that a changed file must have been left alone
 _REST_NS: Final = int(REST_S * 1e9)
-_STAMPS: Final = (
-    5  # CLOCK_REALTIME_COARSE of clock_gettime(2), which file systems stamp with; the module lacks its name
-)
+_STAMPS: Final = 5  # CLOCK_REALTIME_COARSE of clock_gettime(2), by which file systems stamp; `time` lacks the name
 _YOUNG_NS: Final = 2_000_000_000  # the coarsest clock of a file system that Linux writes (two seconds, FAT)
 
 Fault: TypeAlias = ConfigurationError | RequestError
@@ -61,17 +59,30 @@ class Standing:
                 raise ConfigurationError(*(faulty.mistakes or (str(faulty),)))
 
 
+# What tells a file from any other, and from itself before a change.
+_Identity: TypeAlias = tuple[int, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class _Mark:
-    """Which files a name leads to, and when the newest of them was changed."""
+    """Which files a name leads to."""
 
-    identity: tuple[tuple[int, ...], ...]
-    file_ns: int  # of the files; 0: there are none
-    rest_ns: int  # where there is none, of the directories: somebody may be about to put one there
+    paths: tuple[str, ...]  # where they would lie
+    identities: tuple[_Identity, ...]
+    changed_ns: int  # when the newest of them was; 0: there is none
+
+
+@dataclass(frozen=True, slots=True)
+class _Homes:
+    """Which directories they lie in, whose those are and who may write there (trust.py)."""
+
+    identities: tuple[_Identity, ...]
+    changed_ns: int  # when a name in one of them was made or removed last
 
 
 @dataclass(slots=True)
 class _Known:
+    homes: _Homes
     marks: dict[str, _Mark]
     found: dict[str, File | str]
     young: bool
@@ -111,12 +122,12 @@ class LastGood:
     def _look(self, name: str, *, patient: bool) -> Standing | None:
         known = self._known.get(name)
         if known is not None:
-            if not known.young and self._same(known.marks):
+            if not known.young and self._same(known):
                 return known.standing
             again = _Reading(self._directories)
             again.repeat(known.found)
             if again.found == known.found:
-                known.marks, known.young = again.marks, again.young
+                known.homes, known.marks, known.young = again.homes, again.marks, again.young
                 return known.standing
             if patient and again.restless:
                 return None
@@ -137,11 +148,13 @@ class LastGood:
             profile = known.standing.profile
         self._number += 1
         standing = Standing(name, self._number, profile, fault)
-        self._known[name] = _Known(reading.marks, reading.found, reading.young, standing)
+        self._known[name] = _Known(reading.homes, reading.marks, reading.found, reading.young, standing)
         return standing
 
-    def _same(self, marks: dict[str, _Mark]) -> bool:
-        return all(_mark(self._directories, name).identity == mark.identity for name, mark in marks.items())
+    def _same(self, known: _Known) -> bool:
+        return _homes(self._directories).identities == known.homes.identities and all(
+            _identities(mark.paths)[0] == mark.identities for mark in known.marks.values()
+        )
 
 
 class _Reading:
@@ -151,13 +164,15 @@ class _Reading:
         self._directories = directories
         # What is changed from now on has this time at least.
         self._begun_ns = time.clock_gettime_ns(_STAMPS)
+        self.homes = _homes(directories)
         self.marks: dict[str, _Mark] = {}
         self.found: dict[str, File | str] = {}  # a text: why there is none
 
     def find(self, name: str) -> File:
         """Raises RequestError NOT_FOUND, ConfigurationError."""
         # Before the text is read: of a change in between, the next look sees that something differs.
-        self.marks[name] = _mark(self._directories, name)
+        paths = tuple(map(str, read.places(self._directories, name)))
+        self.marks[name] = _Mark(paths, *_identities(paths))
         try:
             file = read.find(self._directories, name)
         except RequestError:
@@ -176,31 +191,44 @@ class _Reading:
 
     @property
     def young(self) -> bool:
-        return any(mark.file_ns >= self._begun_ns - _YOUNG_NS for mark in self.marks.values())
+        return any(mark.changed_ns >= self._begun_ns - _YOUNG_NS for mark in self.marks.values())
 
     @property
     def restless(self) -> bool:
         """Whether something changed a moment ago. A time that is still to come says nothing: a clock was set."""
         now = time.time_ns()
-        return any(0 <= now - (mark.file_ns or mark.rest_ns) < _REST_NS for mark in self.marks.values())
+        # Where there is no file, somebody may be about to put one there.
+        times = [mark.changed_ns or self.homes.changed_ns for mark in self.marks.values() if mark.paths]
+        return any(0 <= now - each < _REST_NS for each in times)
 
 
-def _mark(directories: Sequence[Path], name: str) -> _Mark:
-    identity: list[tuple[int, ...]] = []
-    file_ns = rest_ns = 0
-    for path in read.places(directories, name):
+def _homes(directories: Sequence[Path]) -> _Homes:
+    identities: list[_Identity] = []
+    changed_ns = 0
+    for directory in directories:
         try:
-            at = os.stat(path.parent)
-            # Whose it is, and who may write there, are conditions of its use (trust.py).
-            identity.append((at.st_dev, at.st_ino, at.st_uid, at.st_mode))
-            rest_ns = max(rest_ns, at.st_mtime_ns)
+            at = os.stat(directory)
+        except OSError as error:
+            identities.append((error.errno or 0,))
+            continue
+        identities.append((at.st_dev, at.st_ino, at.st_uid, at.st_mode))
+        changed_ns = max(changed_ns, at.st_mtime_ns)
+    return _Homes(tuple(identities), changed_ns)
+
+
+def _identities(paths: tuple[str, ...]) -> tuple[tuple[_Identity, ...], int]:
+    """Of the links under these names as well, where they are such; and when the newest was changed."""
+    identities: list[_Identity] = []
+    changed_ns = 0
+    for path in paths:
+        try:
             found = [os.lstat(path)]
             if stat.S_ISLNK(found[0].st_mode):
                 found.append(os.stat(path))
         except OSError as error:
-            identity.append((error.errno or 0,))
+            identities.append((error.errno or 0,))
             continue
         for each in found:
-            identity.append((each.st_dev, each.st_ino, each.st_size, each.st_mtime_ns, each.st_ctime_ns))
-            file_ns = max(file_ns, each.st_ctime_ns)
-    return _Mark(tuple(identity), file_ns, rest_ns)
+            identities.append((each.st_dev, each.st_ino, each.st_size, each.st_mtime_ns, each.st_ctime_ns))
+            changed_ns = max(changed_ns, each.st_ctime_ns)
+    return tuple(identities), changed_ns
