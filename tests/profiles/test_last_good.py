@@ -2,11 +2,13 @@
 
 import os
 import random
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from stockade_daemon.errors import ConfigurationError, RequestError
+from stockade_daemon.profiles import last_good
 from stockade_daemon.profiles import read as profiles
 from stockade_daemon.profiles.last_good import LastGood, Standing
 
@@ -44,10 +46,23 @@ def test_a_name_whose_files_are_the_same_stands_for_the_same_thing(known: LastGo
     assert rested(known, "mine") is first
 
 
+def rounded(paths: tuple[str, ...]) -> tuple[tuple[tuple[int, ...], ...], int]:
+    """What a file system would say whose clock ticks every two seconds."""
+    tick = 2_000_000_000
+    identities, changed_ns = IDENTITIES(paths)
+    coarse = tuple((*each[:3], *(at - at % tick for at in each[3:])) for each in identities)
+    return coarse, changed_ns - changed_ns % tick
+
+
+IDENTITIES = last_good._identities
+
+
+@pytest.mark.parametrize("clock", [IDENTITIES, rounded], ids=["as it is", "coarse"])
 def test_what_was_written_before_a_look_is_found_by_it_within_one_tick_of_the_clock(
-    known: LastGood, place: Path
+    known: LastGood, place: Path, monkeypatch: pytest.MonkeyPatch, clock: Callable[..., object]
 ) -> None:
     """In place, of the same length, as fast as can be: inode, size and often the times are the same."""
+    monkeypatch.setattr(last_good, "_identities", clock)
     seed = random.randrange(1 << 32)
     print("seed", seed)
     choice = random.Random(seed)
