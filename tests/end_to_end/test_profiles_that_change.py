@@ -15,8 +15,9 @@ from stockade_client.approvals import Ask
 from stockade_client.errors import NotFound
 from stockade_client.session import Session
 from tests.end_to_end.conftest import Stockade
-from tests.end_to_end.profile_admin import Admin, bodies, code, logged, news, printed, said
+from tests.end_to_end.profile_admin import HANG_S, Admin, bodies, code, logged, news, printed, said
 from tests.end_to_end.stockaded import Stockaded
+from tests.sandbox.conftest import children
 
 
 @pytest.fixture
@@ -101,6 +102,39 @@ async def test_every_edit_that_is_complete_before_a_call_is_in_force_for_it(admi
             text = await asyncio.to_thread(admin.path("mine").read_text)
             await asyncio.to_thread(admin.path("mine").write_text, text.rpartition("WORD")[0] + f'WORD = "{word}"\n')
         assert (await said(session))[0] == word
+
+
+async def test_no_call_is_under_a_version_older_than_the_last_complete_edit(admin: Admin, session: Session) -> None:
+    """Calls side by side while versions follow one another; afterwards one template is left, that of the last."""
+    complete = 0
+    admin.says("mine", "0")
+
+    async def edit() -> None:
+        nonlocal complete
+        for number in range(1, 9):
+            admin.says("mine", str(number))
+            complete = number
+            await said(session)
+
+    async def call() -> None:
+        seen = 0
+        while seen < 8:
+            floor = max(complete, seen)
+            word, _ = await said(session)
+            seen = int(word)
+            assert seen >= floor
+
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(edit())
+        for _ in range(3):
+            tasks.create_task(call())
+    changes = [each["digest"] for each in await bodies(session, "session/profile")]
+    assert len(changes) == len(set(changes)) <= 9
+    assert admin.daemon.process is not None
+    (mounter,) = (pid for pid in children(admin.daemon.process.pid) if children(pid))
+    async with asyncio.timeout(HANG_S):
+        while len(await asyncio.to_thread(children, mounter)) > 1:  # noqa: ASYNC110 (a process's end)
+            await asyncio.sleep(0)
 
 
 async def test_an_edited_base_is_an_edit_of_what_extends_it(admin: Admin, session: Session) -> None:
