@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from stockade_daemon.profiles.tighten import tighten
+from stockade_daemon.sandbox import pool as module
 from stockade_daemon.sandbox.pool import Pool
 from stockade_daemon.sandbox.room import Place
 from stockade_daemon.values import Access, Profile
@@ -66,7 +67,7 @@ async def test_a_call_under_the_profile_of_before_gets_its_worker_and_its_room_i
     assert list(pool._sessions[room].by_digest) == [later.digest]
 
 
-async def test_a_narrower_profile_of_one_call_leaves_the_sessions_own_room_ready(
+async def test_a_narrower_profile_of_one_call_leaves_the_sessions_own_room_ready_and_has_one_for_the_next(
     pool: Pool, room: str, profile: Profile, later: Profile
 ) -> None:
     await open_files(pool, room)
@@ -74,9 +75,34 @@ async def test_a_narrower_profile_of_one_call_leaves_the_sessions_own_room_ready
     prepared = pool._sessions[room].own._prepared[Access.OVERLAY][0]
     narrow = [open_files(pool, room, later), open_files(pool, room, later)]
     assert await asyncio.gather(*narrow) == ["77", "77"]
-    await templates(1)
+    beside = pool._sessions[room].by_digest[later.digest]
+    assert await open_files(pool, room, later) == "77"
+    assert pool._sessions[room].by_digest[later.digest] is beside
+    await templates(2)
     async with pool.worker(room, Access.OVERLAY) as worker:
         assert worker is prepared
+
+
+async def test_few_rooms_are_kept_beside_the_sessions_own_and_none_of_an_earlier_version(
+    pool: Pool, room: str, profile: Profile, later: Profile
+) -> None:
+    narrower = [tighten(profile, f"limits.open_files = {number}\n".encode()) for number in range(80, 86)]
+    assert [await open_files(pool, room, each) for each in narrower] == [str(number) for number in range(80, 86)]
+    await templates(4)
+    pool.open_room(room, later, pool._sessions[room].place)
+    await templates(0)
+    assert await open_files(pool, room) == "77"
+
+
+async def test_a_room_beside_that_nobody_uses_is_closed(
+    pool: Pool, room: str, profile: Profile, later: Profile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_IDLE_S", 0.0)
+    assert await open_files(pool, room, later) == "77"
+    sweeping = asyncio.create_task(pool._retire_idle())
+    await templates(0)
+    sweeping.cancel()
+    assert list(pool._sessions[room].by_digest) == [profile.digest]
 
 
 async def test_a_session_that_ends_takes_all_its_rooms_with_it(
@@ -99,3 +125,4 @@ async def test_a_version_that_comes_back_is_the_sessions_own_again(
     await templates(1)
     assert list(pool._sessions[room].by_digest) == [profile.digest]
     assert await open_files(pool, room) == str(profile.limits.open_files)
+    await ready(pool, room)

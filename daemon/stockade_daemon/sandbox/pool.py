@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ from stockade_daemon.values import Access, Layer, Profile
 
 _log = logging.getLogger(__name__)
 _IDLE_S = 60.0  # a template that long without a call is ended: it is about as much memory as a worker
+_MOST_BESIDE = 4  # rooms of a session for calls under other profiles, kept for the next such call
 
 
 @dataclass(slots=True)
@@ -28,6 +30,7 @@ class _Rooms:
     place: Place | None
     current: str  # the digest of the session's profile
     by_digest: dict[str, Room] = field(default_factory=dict)
+    past: deque[str] = field(default_factory=lambda: deque(maxlen=16))  # digests that no new call has, the latest ones
 
     @property
     def own(self) -> Room:
@@ -96,10 +99,14 @@ class Pool:
         another profile that the session had before is closed when its last call is over.
         """
         rooms = self._sessions.setdefault(session_id, _Rooms(place, profile.digest))
-        rooms.current = profile.digest
         self._room(rooms, profile, hidden)
-        for digest in list(rooms.by_digest):
-            self._leave(rooms, digest)
+        if profile.digest != rooms.current:
+            rooms.current = profile.digest
+            rooms.past.extend(rooms.by_digest)
+            while profile.digest in rooms.past:
+                rooms.past.remove(profile.digest)
+            for digest in list(rooms.by_digest):
+                self._leave(rooms, digest)
 
     async def close_room(self, session_id: str) -> None:
         """Closes all rooms of a session."""
@@ -115,8 +122,8 @@ class Pool:
     ) -> AsyncIterator[Worker]:
         """A worker for one call. Afterwards it is ended in the background and another is prepared in its place.
 
-        `profile` and `hidden` are the call's, where they need not be the session's of now: it began under an earlier
-        one, or was narrowed. Then its room is closed when the last call in it is over.
+        `profile` and `hidden` are the call's, where they need not be the session's of now. The room of an earlier one
+        is closed when the last call in it is over; that of a narrower one stays for a while, as others may want it.
 
         Raises SandboxFailure. A caller that needs what the worker wrote waits for `worker.gone()` itself. One that is
         cancelled while it waits for the worker goes at once; the worker is then for the next call.
@@ -144,7 +151,7 @@ class Pool:
                 watching.cancel()
                 worker.kill()
                 # Not awaited: the caller has what it wants, and a reply must not wait for a process to die.
-                self._tasks.create_task(self._finish(session_id, room, worker, access))
+                self._tasks.create_task(self._finish(session_id, digest, room, worker, access))
         finally:
             room.busy -= 1
             self._leave(rooms, digest)
@@ -166,13 +173,20 @@ class Pool:
         return room
 
     def _leave(self, rooms: _Rooms, digest: str) -> None:
-        """Has a room closed that is not the session's own and has no call."""
-        if digest != rooms.current and not rooms.by_digest[digest].busy:
-            self._tasks.create_task(_closed(rooms.by_digest.pop(digest)))
+        """Has a room closed that has no call, where none can come; or the longest unused beside the session's own,
+        where there are many."""
+        beside = [each for each, room in rooms.by_digest.items() if each != rooms.current and not room.busy]
+        if digest in beside and digest in rooms.past:
+            self._close(rooms, digest)
+        elif len(beside) > _MOST_BESIDE:
+            self._close(rooms, min(beside, key=lambda each: rooms.by_digest[each].used))
 
-    def _is_current(self, session_id: str, room: Room) -> bool:
+    def _close(self, rooms: _Rooms, digest: str) -> None:
+        self._tasks.create_task(_closed(rooms.by_digest.pop(digest)))
+
+    def _has_calls_to_come(self, session_id: str, digest: str, room: Room) -> bool:
         rooms = self._sessions.get(session_id)
-        return rooms is not None and rooms.own is room
+        return rooms is not None and rooms.by_digest.get(digest) is room and digest not in rooms.past
 
     async def probe(self, profile: Profile, access: Access = Access.NONE) -> tuple[Layer, ...]:
         """The layers that a worker of this profile really gets on this host, shown by making one; for other access than
@@ -207,13 +221,13 @@ class Pool:
         stack.push_async_callback(scratch.remove)
         return scratch.path
 
-    async def _finish(self, session_id: str, room: Room, worker: Worker, access: Access) -> None:
+    async def _finish(self, session_id: str, digest: str, room: Room, worker: Worker, access: Access) -> None:
         try:
             await worker.close()
-            if not self._closing and self._is_current(session_id, room):
+            if not self._closing and self._has_calls_to_come(session_id, digest, room):
                 await room.prepare(access)
         except Exception:
-            if self._closing or not self._is_current(session_id, room):
+            if self._closing or not self._has_calls_to_come(session_id, digest, room):
                 return  # nobody is there any more to want the next worker
             # The next call that needs a worker meets the fault itself, and says so in its result.
             _log.exception("preparing the next worker failed")
@@ -222,8 +236,12 @@ class Pool:
         loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(_IDLE_S / 4)
-            for room in [room for rooms in self._sessions.values() for room in rooms.by_digest.values()]:
+            found = [(rooms, *each) for rooms in self._sessions.values() for each in rooms.by_digest.items()]
+            for rooms, digest, room in found:
                 if not room.busy and loop.time() - room.used > _IDLE_S:
+                    if digest != rooms.current and rooms.by_digest.get(digest) is room:
+                        self._close(rooms, digest)
+                        continue
                     try:
                         await room.retire()
                     except Exception:
