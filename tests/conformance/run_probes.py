@@ -4,7 +4,8 @@
     python tests/conformance/run_probes.py --prefix 'bwrap … --'      any other prefix, with {WS} {RO} {BASE} filled
 
 Doors: bare (the control, always run), exec (`stockade exec`), function-none, function-read (a function's own process),
-broker (the daemon's interface). Exit status: 0 the gate holds, 1 it does not; the faults stand at the end.
+function-in-place (the same on a host that refuses user namespaces), broker (the daemon's interface).
+Exit status: 0 the gate holds, 1 it does not; the faults stand at the end.
 """
 
 import argparse
