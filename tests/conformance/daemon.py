@@ -5,7 +5,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -28,10 +28,12 @@ class Running:
 
 
 @contextlib.contextmanager
-def daemon(plant: Plant, profile: str, *, module: str = "stockade_daemon", in_place: bool = False) -> Iterator[Running]:
+def daemon(
+    plant: Plant, profile: str, *, module: str = "stockade_daemon", lacking: Sequence[str] = ()
+) -> Iterator[Running]:
     """Runs `module` as the daemon until the block ends. Its working directory is the canary's, its umask 0, a signal is
-    ignored, it has a terminal, foreign descriptors, a foreign group and a secret in its environment. `in_place`: on a
-    host that refuses user namespaces, which the profile then does not require.
+    ignored, it has a terminal, foreign descriptors, a foreign group and a secret in its environment. `lacking`: what
+    the host lacks for it (lesser_host.py); without user namespaces the profile requires only what there is then.
 
     Raises RuntimeError with its log where it does not start.
     """
@@ -39,6 +41,7 @@ def daemon(plant: Plant, profile: str, *, module: str = "stockade_daemon", in_pl
     place.mkdir(mode=0o700)
     own = place / "profiles"
     own.mkdir()
+    in_place = "user_namespaces" in lacking
     text = profile_text(profile, plant.shared, in_place=in_place)
     (own / f"{PROFILE}.toml").write_text(text)
     output_mb = profiles.load(PROFILE, directories=(profiles.shipped(), own)).limits.output_mb
@@ -46,7 +49,7 @@ def daemon(plant: Plant, profile: str, *, module: str = "stockade_daemon", in_pl
     configuration.write_text(f'[daemon]\nworkspaces = ["{plant.base}"]\n[profiles]\npaths = ["{own}"]\n')
     socket, log = place / "run" / "d.sock", place / "log"
     python, variables = everybodys_python() if in_place else (sys.executable, {})
-    around = [sys.executable, "-m", "tests.end_to_end.lesser_host", "user_namespaces", "--"] if in_place else []
+    around = [sys.executable, "-m", "tests.end_to_end.lesser_host", *lacking, "--"] if lacking else []
     with terminal() as end, log.open("wb") as errors:
         process = subprocess.Popen(
             [*around, python, "-c", WITH_TERMINAL, python, "-m", module, "serve",

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import threading
 import time
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine, Iterator, Sequence
 from concurrent.futures import Future
 from typing import Any, Final, TypeVar
 
@@ -138,10 +138,11 @@ class FunctionDoor:
 
 
 @contextlib.contextmanager
-def function_door(name: str, plant: Plant, profile: str) -> Iterator[FunctionDoor]:
+def function_door(name: str, plant: Plant, profile: str, *, lacking: Sequence[str] = ()) -> Iterator[FunctionDoor]:
     """A daemon with the probes' bodies, and a session for them; in-place on a host that refuses user namespaces."""
+    lacking = [*lacking, *(["user_namespaces"] if name == IN_PLACE else [])]
     with (
-        daemon(plant, profile, module="tests.conformance.daemon_with_bodies", in_place=name == IN_PLACE) as running,
+        daemon(plant, profile, module="tests.conformance.daemon_with_bodies", lacking=lacking) as running,
         client(running.address) as (loop, connected),
         loop.entered(connected.session(workspace=str(plant.workspace), profile=PROFILE)) as session,
     ):
