@@ -1,4 +1,4 @@
-"""What Landlock says of a worker's root: everything may be read, a few places may be written."""
+"""What Landlock says of a worker's root: everything may be read, a few places may be written. In place: of the host."""
 
 from stockade_worker import landlock
 
@@ -7,6 +7,27 @@ _FILES = ("/dev/null", "/dev/zero", "/dev/full", "/proc")
 # Its mode lets everybody write it, a read-only mount does not keep a device from it, and the rules do not allow it: a
 # file to try the rules on.
 _WITNESS = "/dev/urandom"
+
+
+_DEVICES = ("/dev/random", "/dev/urandom")
+
+
+def restrict_in_place(readable: tuple[str, ...]) -> None:
+    """Restricts this process in the host's own view: `readable` trees and files may be read, nothing may be written.
+
+    Raises OSError where Landlock cannot hold what nothing else does then: without scopes a worker could signal
+    processes of its uid.
+    """
+    found = landlock.abi()
+    if found < landlock.SCOPES_ABI:
+        raise OSError(
+            0,
+            f"without user namespaces files and signals are kept from workers by Landlock alone, and its ABI is "
+            f"{found} here; ABI {landlock.SCOPES_ABI} is needed (Linux 6.12)",
+        )
+    landlock.restrict(landlock.Rules(readable=(*readable, *_DEVICES), changeable=(), writable=_FILES[:3], tcp=False))
+    if not landlock.holds(_WITNESS):
+        raise OSError(0, f"Landlock was entered and {_WITNESS} can still be written")
 
 
 def restrict(workspace: tuple[str, ...], *, network: str) -> None:

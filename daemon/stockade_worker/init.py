@@ -24,11 +24,7 @@ def main(entered: Entered, plan: WorkerPlan) -> NoReturn:
         os.close(entered.control)
         kernel.prctl(kernel.PR_SET_DUMPABLE, 1)  # or the body could not even read its own /proc/self
         body.main(entered.requests, plan)
-    # The body's pipes must end with the body, not with us.
-    null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
-    for number in (1, 2):
-        os.dup2(null, number)
-    os.close(entered.requests)
+    let_go(entered.requests)
     os.write(entered.control, encode({"type": "ready", "facts": entered.facts}))
     cpu_s, max_rss_kb = 0.0, 0
     while True:
@@ -45,6 +41,19 @@ def main(entered: Entered, plan: WorkerPlan) -> NoReturn:
             max_rss_kb = max(max_rss_kb, usage.ru_maxrss)
     except (ProcessLookupError, ChildProcessError):
         pass  # nobody else is left
+    report(entered.control, status, cpu_s=cpu_s, max_rss_kb=max_rss_kb)
+
+
+def let_go(requests: int) -> None:
+    """Gives up the body's ends: its pipes must end with the body, not with init."""
+    null = os.open("/dev/null", os.O_RDWR | os.O_CLOEXEC)
+    for number in (1, 2):
+        os.dup2(null, number)
+    os.close(requests)
+
+
+def report(control: int, status: int, *, cpu_s: float, max_rss_kb: int) -> NoReturn:
+    """Says how the body's first process ended (`status` of wait4(2)) and what all of them used; ends init."""
     moved = _moved()
     exited = {
         "type": "exited",
@@ -55,7 +64,7 @@ def main(entered: Entered, plan: WorkerPlan) -> NoReturn:
         "read_bytes": moved.get("read_bytes", 0),
         "written_bytes": moved.get("write_bytes", 0),
     }
-    os.write(entered.control, encode(exited))
+    os.write(control, encode(exited))
     os._exit(0)
 
 

@@ -8,6 +8,7 @@ stay last. Descriptors opened earlier keep their rights.
 import ctypes
 import errno
 import os
+import stat
 import struct
 from dataclasses import dataclass
 
@@ -42,13 +43,14 @@ _READ = EXECUTE | READ_FILE | READ_DIR
 _MAKE = MAKE_DIR | MAKE_REG | MAKE_SOCK | MAKE_FIFO | MAKE_SYM  # no device nodes
 _CHANGE = _READ | WRITE_FILE | REMOVE_DIR | REMOVE_FILE | _MAKE | REFER | TRUNCATE
 _WRITE = READ_FILE | WRITE_FILE | TRUNCATE | IOCTL_DEV
+_OF_A_FILE = EXECUTE | _WRITE  # all else is about directories, and refused with EINVAL for anything else
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
     """What a worker may do, as Landlock can say it."""
 
-    readable: tuple[str, ...]  # trees
+    readable: tuple[str, ...]  # trees, or files
     changeable: tuple[str, ...]  # trees
     writable: tuple[str, ...]  # files, or trees whose files, may be read and written and nothing else
     tcp: bool  # whether TCP is allowed, in the worker's own network
@@ -103,6 +105,8 @@ def _allow(ruleset: int, path: str, access: int) -> None:
     except FileNotFoundError:
         return
     try:
+        if not stat.S_ISDIR(os.fstat(parent).st_mode):
+            access &= _OF_A_FILE
         rule = ctypes.create_string_buffer(struct.pack("=Qi", access, parent), 12)
         _landlock(_ADD_RULE, ruleset, _PATH_BENEATH, rule, 0, what=f"landlock_add_rule {path}")
     finally:

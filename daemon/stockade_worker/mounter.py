@@ -7,6 +7,10 @@ root    it stays host root, so it can id-map a workspace and make overlays with 
         uid of the daemon's range before their user namespace exists
 user    it makes a user namespace first, in which the daemon's own uid is 1000
 
+On a host that refuses user namespaces both fail at their start, and the daemon asks for a third:
+
+in-place   nothing is mounted; templates and their workers live in the host's own view (template_in_place.py)
+
 Requests are served one at a time: they take well under a millisecond, and a namespace has one working directory.
 """
 
@@ -19,10 +23,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from stockade_worker import idmap, kernel, root, userns
+from stockade_worker import idmap, kernel, root, template_in_place, userns
 from stockade_worker.frames import Channel, Frame
 
 _EMPTY = "empty"  # an overlay wants two lower directories where it has no upper one
+IN_PLACE = "in-place"
 INSIDE_UID = 1000  # what a worker is in its own user namespace
 
 
@@ -156,8 +161,11 @@ class Mounter:
 
     def _template(self, request: dict[str, Any], descriptors: tuple[int, ...]) -> tuple[int, int]:
         """Starts a template zygote as pid 1 of a pid namespace; returns its pid and a pidfd."""
-        pid = kernel.clone(kernel.CLONE_NEWNS | kernel.CLONE_NEWPID)
+        ours = os.getpid()
+        pid = kernel.clone(0 if self._mode == IN_PLACE else kernel.CLONE_NEWNS | kernel.CLONE_NEWPID)
         if pid == 0:
+            if self._mode == IN_PLACE:
+                template_in_place.become_template(request["plan"], descriptors[0], parent=ours)
             root.become_template(request["plan"], descriptors[0], host_uid=request["plan"]["host_uid"])
         try:
             return pid, os.pidfd_open(pid)
@@ -186,18 +194,38 @@ def _lower(key: int, cover: str | None) -> Iterator[str]:
 
 
 def _prepare(mode: str, place: str) -> None:
-    """Enters a mount namespace of our own and makes the private tmpfs at `place` the working directory."""
+    """Enters a mount namespace of our own and makes the private tmpfs at `place` the working directory.
+
+    Raises OSError where workers could not have a user namespace.
+    """
+    if mode == IN_PLACE:
+        return
     if mode == "user":
         uid, gid = os.getuid(), os.getgid()
         kernel.unshare(kernel.CLONE_NEWUSER | kernel.CLONE_NEWNS)
         userns.map_single(INSIDE_UID, uid, gid)
     else:
+        _try_user_namespace()
         kernel.unshare(kernel.CLONE_NEWNS)
     # First of all, or what is mounted here reaches the host.
     kernel.mount(None, "/", None, kernel.MS_REC | kernel.MS_PRIVATE)
     kernel.mount("stockade", place, "tmpfs", kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC, "mode=700,size=1m")
     os.chdir(place)
     os.mkdir(_EMPTY, 0o755)
+
+
+def _try_user_namespace() -> None:
+    """Has a child make one, as each template of root will have to. Raises OSError."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            kernel.unshare(kernel.CLONE_NEWUSER)
+        except OSError as error:
+            os._exit(error.errno or 1)
+        os._exit(0)
+    number = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    if number:
+        raise OSError(number, f"unshare {kernel.CLONE_NEWUSER:#x}: {os.strerror(number)}")
 
 
 def main() -> None:

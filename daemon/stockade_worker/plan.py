@@ -20,6 +20,7 @@ class WorkerPlan:
     file_bytes: int
     allow_filter: bytes
     argument_filter: bytes
+    readable: tuple[str, ...] | None = None  # in place (enter_in_place.py): trees and files that may be read; else None
 
     @classmethod
     def from_frame(cls, header: dict[str, Any], blob: bytes) -> "WorkerPlan":
@@ -39,4 +40,5 @@ class WorkerPlan:
             file_bytes=int(limits["file_bytes"]),
             allow_filter=blob[:border],
             argument_filter=blob[border:],
+            readable=None if header["readable"] is None else tuple(header["readable"]),
         )

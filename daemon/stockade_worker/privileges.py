@@ -12,12 +12,22 @@ def drop_capabilities() -> None:
     """Empties the bounding, ambient, inheritable, permitted and effective sets and locks the secure bits."""
     os.setresgid(1000, 1000, 1000)
     os.setresuid(1000, 1000, 1000)
+    lock()
+    clear()
+
+
+def lock() -> None:
+    """Locks the secure bits and empties the bounding set. Needs CAP_SETPCAP."""
     kernel.prctl(kernel.PR_SET_SECUREBITS, _SECUREBITS)
     for number in range(64):
         try:
             kernel.prctl(kernel.PR_CAPBSET_DROP, number)
         except OSError:
             break  # EINVAL: one past the kernel's last capability
+
+
+def clear() -> None:
+    """Empties the ambient, inheritable, permitted and effective sets."""
     kernel.prctl(kernel.PR_CAP_AMBIENT, kernel.PR_CAP_AMBIENT_CLEAR_ALL)
     kernel.clear_capabilities()
 

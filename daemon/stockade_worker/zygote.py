@@ -1,5 +1,7 @@
 """The template zygote: pid 1 of a sandbox that is already built; workers are cloned from it, one for each call.
 
+(Where the host refuses user namespaces it is an ordinary process, see enter_in_place.py.)
+
 One thread, no secrets, no grpc. It enters a user namespace of its own, so that its mounts are locked for the workers,
 which live in nested ones: not even with every capability of their namespace can they lift "read-only". When it dies,
 everything in its pid namespace is dead at once, without any death signal having to arrive.
@@ -13,7 +15,7 @@ import signal
 import socket
 import sys
 
-from stockade_worker import enter, init, kernel, mounts, userns
+from stockade_worker import enter, enter_in_place, init, kernel, mounts, userns
 from stockade_worker.frames import Channel, Frame
 from stockade_worker.mounter import INSIDE_UID
 from stockade_worker.plan import WorkerPlan
@@ -40,9 +42,12 @@ def _spawn(channel: Channel, frame: Frame, plan: WorkerPlan) -> None:
     """Clones one worker and hands its pidfd to the daemon."""
     number = frame.header["id"]
     try:
-        pid = kernel.clone(namespaces(plan.network))
+        ours = os.getpid()
+        pid = kernel.clone(namespaces(plan.network) if plan.readable is None else 0)
         if pid == 0:
             signal.set_wakeup_fd(-1)
+            if plan.readable is not None:
+                enter_in_place.become_worker(plan, frame.descriptors, parent=ours)
             init.main(enter.contain(plan, frame.header, frame.descriptors), plan)
         pidfd = os.pidfd_open(pid)
     except OSError as error:
@@ -94,14 +99,22 @@ def main() -> None:
     start = channel.receive()
     if start is None:
         return
+    in_namespaces = start.header["readable"] is None
     step = "namespaces"
     try:
-        _enter_namespaces(start.header["hostname"], start.header["network"])
+        if in_namespaces:
+            _enter_namespaces(start.header["hostname"], start.header["network"])
+        elif os.getppid() != int(sys.argv[2]):
+            return  # the mounter died before the death signal was set
+        else:
+            # What a killed init leaves behind is ours to collect: in a container, nobody else may.
+            kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
         step = "tools"
         for name in start.header["modules"]:
             importlib.import_module(name)
         plan = WorkerPlan.from_frame(start.header, start.blob)
-        mounts.covers()
+        if in_namespaces:
+            mounts.covers()
     except Exception as error:
         number = getattr(error, "errno", None) or 0
         channel.send({"type": "failed", "step": step, "errno": number, "message": str(error)})

@@ -4,21 +4,24 @@ import asyncio
 import contextlib
 import threading
 import time
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine, Iterator, Sequence
 from concurrent.futures import Future
 from typing import Any, Final, TypeVar
 
 from stockade_client import Daemon, connect
 from stockade_client.session import Session
+from stockade_worker import landlock
 from tests.conformance.calling import LIMIT_S, Ended
 from tests.conformance.daemon import PROFILE, daemon
 from tests.conformance.planting import Plant
 from tests.conformance.probes import Probe
 from tests.conformance.processes import end_those_with
+from tests.everybodys_python import everybodys_python
 
 T = TypeVar("T")
 
-TOOLS: Final = {"function-none": "blind", "function-read": "looking"}
+IN_PLACE: Final = "function-in-place"
+TOOLS: Final = {"function-none": "blind", "function-read": "looking", IN_PLACE: "blind"}
 # A function asks the gate for files: it has no workspace to write to, so what comes of an attempt is the verdict.
 _PREAMBLE: Final = """
 import sys
@@ -33,6 +36,17 @@ except OSError as error:
     hook = _refused if sys.excepthook is sys.__excepthook__ else sys.excepthook
     hook(type(error), error, None)
 """
+
+
+def lacking_in_place() -> str:
+    """What this host lacks for workers without namespaces; empty: nothing."""
+    if landlock.abi() < landlock.SCOPES_ABI:
+        return f"Landlock of ABI {landlock.SCOPES_ABI}, which scopes signals"
+    try:
+        everybodys_python()
+    except FileNotFoundError as error:
+        return str(error)
+    return ""
 
 
 class Loop:
@@ -124,10 +138,11 @@ class FunctionDoor:
 
 
 @contextlib.contextmanager
-def function_door(name: str, plant: Plant, profile: str) -> Iterator[FunctionDoor]:
-    """A daemon with the probes' bodies, and a session for them."""
+def function_door(name: str, plant: Plant, profile: str, *, lacking: Sequence[str] = ()) -> Iterator[FunctionDoor]:
+    """A daemon with the probes' bodies, and a session for them; in-place on a host that refuses user namespaces."""
+    lacking = [*lacking, *(["user_namespaces"] if name == IN_PLACE else [])]
     with (
-        daemon(plant, profile, module="tests.conformance.daemon_with_bodies") as running,
+        daemon(plant, profile, module="tests.conformance.daemon_with_bodies", lacking=lacking) as running,
         client(running.address) as (loop, connected),
         loop.entered(connected.session(workspace=str(plant.workspace), profile=PROFILE)) as session,
     ):

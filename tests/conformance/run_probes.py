@@ -4,7 +4,8 @@
     python tests/conformance/run_probes.py --prefix 'bwrap … --'      any other prefix, with {WS} {RO} {BASE} filled
 
 Doors: bare (the control, always run), exec (`stockade exec`), function-none, function-read (a function's own process),
-broker (the daemon's interface). Exit status: 0 the gate holds, 1 it does not; the faults stand at the end.
+function-in-place (the same on a host that refuses user namespaces), broker (the daemon's interface).
+Exit status: 0 the gate holds, 1 it does not; the faults stand at the end.
 """
 
 import argparse
@@ -35,6 +36,7 @@ from tests.conformance.function_door import TOOLS, function_door
 from tests.conformance.planting import GROUP, Plant, planted
 from tests.conformance.running import BESIDE, Result, run, words
 from tests.conformance.warm import warm
+from tests.end_to_end.lesser_host import LACKS
 
 DOORS: Final = ("exec", *TOOLS, "broker")
 PROFILES: Final = ("strict", "offline", "dev", "ci", "hook", "network")
@@ -89,6 +91,9 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="run_probes.py", description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--profile", action="append", choices=PROFILES, help="default: all")
     parser.add_argument("--door", action="append", choices=DOORS, help="default: all")
+    parser.add_argument(
+        "--lacking", action="append", choices=sorted(LACKS), default=[], help="on a host that lacks this"
+    )
     parser.add_argument("--prefix", type=shlex.split, help="a command prefix in place of the doors")
     parser.add_argument("--probes", type=Path, action="append", help="files of probes; default: the corpus")
     parser.add_argument("--only", default="", help="a regular expression that ids match")
@@ -136,7 +141,7 @@ def _door(name: str, plant: Plant, profile: str, options: argparse.Namespace) ->
             prefix = [word.replace(mark, place) for word in prefix]
         yield ProcessDoor(name, plant, prefix, carelessly(plant, plant.environment), output_cap=_NO_CAP)
     elif name == "exec":
-        with daemon(plant, profile) as running:
+        with daemon(plant, profile, lacking=options.lacking) as running:
             prefix = ["exec", "--profile", PROFILE, "--workspace", str(plant.workspace), "--"]
             cap = running.output_mb << 20
             own = {**environment(plant), "STOCKADE_ADDRESS": running.address}
@@ -153,7 +158,7 @@ def _door(name: str, plant: Plant, profile: str, options: argparse.Namespace) ->
                 command = [sys.executable, "-m", "stockade_client", *prefix]
                 yield ProcessDoor(name, plant, command, carelessly(plant, own), output_cap=cap)
     else:
-        with function_door(name, plant, profile) as way:
+        with function_door(name, plant, profile, lacking=options.lacking) as way:
             yield way
 
 

@@ -13,7 +13,9 @@ from typing import Any, TypeAlias
 import pytest
 
 from stockade_worker import landlock
+from tests.conformance.function_door import lacking_in_place
 from tests.end_to_end.stockaded import COMMAND_S, Stockaded
+from tests.everybodys_python import everybodys_python
 
 ROOT = os.geteuid() == 0
 PROJECT = Path(__file__).parents[2]
@@ -29,14 +31,20 @@ Stockade: TypeAlias = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 def on_a_host_without(*lacks: str) -> Stockade:
-    """`on_a_host_without("landlock")(*arguments)`: the command and its private daemon, both on such a host."""
+    """`on_a_host_without("landlock")(*arguments)`: the command and its private daemon, both on such a host.
+
+    Without user namespaces with a Python that workers can run then, where there is one.
+    """
+    python, variables = sys.executable, dict[str, str]()
+    if "user_namespaces" in lacks and not lacking_in_place():
+        python, variables = everybodys_python()
 
     def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
         around = [sys.executable, "-m", "tests.end_to_end.lesser_host", *lacks, "--"] if lacks else []
         return subprocess.run(
-            [*around, sys.executable, "-m", "stockade_client", *arguments],
+            [*around, python, "-m", "stockade_client", *arguments],
             cwd=PROJECT,
-            env={name: value for name, value in os.environ.items() if name != "STOCKADE_ADDRESS"},
+            env={name: value for name, value in os.environ.items() if name != "STOCKADE_ADDRESS"} | variables,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -141,32 +149,58 @@ def test_operations_md_has_every_finding() -> None:
 
 def test_a_host_without_user_namespaces_says_so_and_what_to_change(workspace: Path) -> None:
     found = doctor("user_namespaces")
-    assert not found.said["able"]
+    assert (found.said["able"], found.status) == (False, 1)
+    asked = found.findings["user_namespaces"]
+    assert asked["state"] == "missing"
+    assert "Operation not permitted" in asked["found"]
+    assert "no setting refuses them" in asked["remedy"]
+    assert {each["state"] for each in found.profiles.values()} == {"missing"}
+    for name in ("namespaces", "proc"):
+        assert found.findings[name]["meaning"] == "See user_namespaces."
+    for name in ("time_namespaces", "overlay"):
+        assert found.findings[name]["remedy"] == "see user_namespaces"
+    said = is_refused(on_a_host_without("user_namespaces"), workspace, "dev")
+    assert asked["remedy"] in said
+
+
+@pytest.mark.skipif(bool(lacking_in_place()), reason=f"needs {lacking_in_place()}")
+def test_without_user_namespaces_a_profile_that_allows_it_runs_functions_in_place(workspace: Path) -> None:
     run = on_a_host_without("user_namespaces")
-    if not ROOT:
-        assert found.status == 3
-        assert found.said["daemon"] is None
-        assert found.state("daemon") == "missing"
-        said = found.findings["daemon"]["found"]
-        done = run("exec", "--profile", "dev", "--workspace", str(workspace), "--", "true")
-        assert done.returncode == 125
-        assert said in done.stderr
-    else:
-        assert found.status == 1
-        assert found.state("user_namespaces") == "missing"
-        assert {each["state"] for each in found.profiles.values()} == {"missing"}
-        assert found.findings["time_namespaces"]["remedy"] == "see user_namespaces"
-        said = is_refused(run, workspace, "dev")
-        assert {each["reason"].partition(". ")[2] for each in found.profiles.values()} == {said.partition(". ")[2]}
-    assert "user namespaces" in said
-    assert "Operation not permitted" in said
-    assert "no setting refuses them" in said
+    lesser = workspace.parent / "lesser.toml"
+    lesser.write_text(example("Hosts without user namespaces"))
+    where = ["--profile", str(lesser), "--workspace", str(workspace), "--json"]
+    said = json.loads(run("call", "read", '{"path": "a.txt"}', *where).stdout)
+    assert said["value"]["content"] == (workspace / "a.txt").read_text()
+    layers = {each["name"]: each for each in said["layers"]}
+    assert {name for name in ("no_new_privs", "landlock", "seccomp", "rlimits") if layers[name]["held"]} == {
+        "no_new_privs", "landlock", "seccomp", "rlimits",
+    }  # fmt: skip
+    assert "refuses user namespaces" in layers["user"]["reason"]
+    assert "a view" in is_refused(run, workspace, str(lesser))
+    strict = json.loads(run("call", "read", '{"path": "a.txt"}', "--profile", "strict", *where[2:]).stdout)
+    assert strict["error"]["code"] == "SANDBOX_UNAVAILABLE"
+    assert "requires layers" in strict["error"]["message"]
+
+
+def test_without_user_namespaces_and_landlock_that_holds_signals_nothing_runs(workspace: Path) -> None:
+    lesser = workspace.parent / "lesser.toml"
+    lesser.write_text(example("Hosts without user namespaces"))
+    run = on_a_host_without("landlock", "user_namespaces")
+    where = ["--profile", str(lesser), "--workspace", str(workspace), "--json"]
+    said = json.loads(run("call", "read", '{"path": "a.txt"}', *where).stdout)
+    assert said["error"]["code"] == "SANDBOX_UNAVAILABLE"
+
+
+def example(section: str) -> str:
+    """The profile that docs/profiles.md shows there."""
+    _, _, text = (PROJECT / "docs" / "profiles.md").read_text().partition(f"\n## {section}\n")
+    return text.partition("```toml\n")[2].partition("```")[0]
 
 
 def test_the_setting_that_refuses_user_namespaces_is_named() -> None:
     found = doctor("user_namespaces_by_setting")
-    assert found.status == 3
-    assert "sysctl -w user.max_user_namespaces=" in found.findings["daemon"]["found"]
+    assert found.status == 1
+    assert found.findings["user_namespaces"]["remedy"].startswith("sysctl -w user.max_user_namespaces=")
 
 
 @needs_landlock

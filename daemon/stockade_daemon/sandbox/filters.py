@@ -16,7 +16,7 @@ from typing import IO
 
 import pyseccomp
 
-from stockade_daemon.sandbox.syscalls import ABSENT, FAMILIES, GROUPS, REFUSED
+from stockade_daemon.sandbox.syscalls import ABSENT, FAMILIES, GROUPS, IN_PLACE_GROUPS, NOT_IN_PLACE, REFUSED
 
 _CLONE_NAMESPACES = 0x7E020000 | 0x80  # every CLONE_NEW* of clone(2), and CLONE_NEWTIME
 _MODE_OF = {  # call: index of its mode argument
@@ -25,6 +25,15 @@ _MODE_OF = {  # call: index of its mode argument
 _OPENING = {"open": (1, 2), "openat": (2, 3)}  # call: indices of its flags and of its mode
 _CREATING = (0o100, 0o20000000)  # O_CREAT, __O_TMPFILE: without one of them the mode is whatever lay in the register
 _TERMINAL = (0x5412, 0x541C, 0x5423)  # TIOCSTI, TIOCLINUX, TIOCSETD: typing into somebody's terminal
+# In place: of a terminal its attributes and size, of a descriptor how much can be read, blocking and close-on-exec.
+# Others change files that are only open for reading (ioctl_fs_flags(2)).
+_HARMLESS_IOCTLS = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)
+_ONLY_BY_ARGUMENT = {"ioctl"}
+_PR_SET_PDEATHSIG = 1
+_F_SETLEASE = 1024
+_F_NOTIFY = 1026
+_SOCK_STREAM = 1
+_SOCK_SEQPACKET = 5
 _S_IFMT = 0o170000
 _S_IFCHR = 0o020000
 _S_IFBLK = 0o060000
@@ -44,27 +53,40 @@ class Programs:
 
 
 @functools.lru_cache(maxsize=64)
-def compiled(groups: tuple[str, ...]) -> Programs:
-    """The filters of a set of groups of syscalls.GROUPS. Raises OSError where libseccomp refuses a rule."""
-    return Programs(_allow(groups), _arguments(groups))
+def compiled(groups: tuple[str, ...], *, in_place: bool = False) -> Programs:
+    """The filters of a set of groups of syscalls.GROUPS; `in_place`: of a worker in the host's own view.
+
+    Raises OSError where libseccomp refuses a rule.
+    """
+    if in_place:
+        groups = tuple(group for group in groups if group in IN_PLACE_GROUPS)
+    return Programs(_allow(groups, in_place=in_place), _arguments(groups, in_place=in_place))
 
 
-def _allow(groups: tuple[str, ...]) -> bytes:
+def _allow(groups: tuple[str, ...], *, in_place: bool) -> bytes:
     rules = _filter(pyseccomp.ERRNO(errno.ENOSYS))
+    refused = {*REFUSED, *NOT_IN_PLACE} if in_place else set(REFUSED)
     allowed = {name for group in groups for name in GROUPS[group]}
+    if in_place:
+        allowed -= refused
+        for request in _HARMLESS_IOCTLS:
+            _add(rules, pyseccomp.ALLOW, "ioctl", pyseccomp.Arg(1, pyseccomp.MASKED_EQ, 0xFFFFFFFF, request))
     for name in sorted(allowed - set(ABSENT)):
         _add(rules, pyseccomp.ALLOW, name)
-    for name in sorted(set(REFUSED) - allowed):
-        _add(rules, pyseccomp.ERRNO(errno.EPERM), name)
+    for name in sorted(refused - allowed):
+        if name not in _ONLY_BY_ARGUMENT or not in_place:
+            _add(rules, pyseccomp.ERRNO(errno.EPERM), name)
     # A process may ask for its personality and set the plain one; others relax protections.
     for value in (0, _UNAME_QUERY):
         _add(rules, pyseccomp.ALLOW, "personality", pyseccomp.Arg(0, pyseccomp.EQ, value))
     return _exported(rules)
 
 
-def _arguments(groups: tuple[str, ...]) -> bytes:
+def _arguments(groups: tuple[str, ...], *, in_place: bool) -> bytes:
     rules = _filter(pyseccomp.ALLOW)
     refuse = pyseccomp.ERRNO(errno.EPERM)
+    if in_place:
+        _in_place(rules)
     for flag in (1 << bit for bit in range(32) if _CLONE_NAMESPACES >> bit & 1):
         _add(rules, refuse, "clone", pyseccomp.Arg(0, pyseccomp.MASKED_EQ, flag, flag))
     for bit in (0o4000, 0o2000):  # S_ISUID, S_ISGID
@@ -96,6 +118,21 @@ def _arguments(groups: tuple[str, ...]) -> bytes:
     # Raw sockets see other traffic of the namespace and need no honest program.
     _add(rules, refuse, "socket", pyseccomp.Arg(1, pyseccomp.MASKED_EQ, 0xF, 3))
     return _exported(rules)
+
+
+def _in_place(rules: pyseccomp.SyscallFilter) -> None:
+    """What a process may do to others of its uid, to their files or by their names, and Landlock does not hold."""
+    refuse = pyseccomp.ERRNO(errno.EPERM)
+    # Limits of another process; the death signal that ends a body with its init; leases and notes about files.
+    _add(rules, refuse, "prlimit64", pyseccomp.Arg(0, pyseccomp.NE, 0))
+    _add(rules, refuse, "prctl", pyseccomp.Arg(0, pyseccomp.MASKED_EQ, 0xFFFFFFFF, _PR_SET_PDEATHSIG))
+    for command in (_F_SETLEASE, _F_NOTIFY):
+        for name in ("fcntl", "fcntl64"):
+            _add(rules, refuse, name, pyseccomp.Arg(1, pyseccomp.MASKED_EQ, 0xFFFFFFFF, command))
+    # A datagram socket of a pair can send to any other by name or path; one of a connection cannot.
+    for kind in range(16):
+        if kind not in (_SOCK_STREAM, _SOCK_SEQPACKET):
+            _add(rules, refuse, "socketpair", pyseccomp.Arg(1, pyseccomp.MASKED_EQ, 0xF, kind))
 
 
 def _filter(default: int) -> pyseccomp.SyscallFilter:

@@ -80,7 +80,8 @@ def _user_namespaces(survey: Survey) -> Finding:
         "user_namespaces",
         "missing",
         "; ".join([what, *(f"{name} = {value}" for name, value in survey.settings.items())]),
-        "No call can run: every worker is made in a user namespace.",
+        "Commands do not run. Functions that ask for files do, in place: under profiles that require none of the "
+        "layers which are missing then, kept by Landlock (Linux 6.12), the system-call filter and limits.",
         user_namespaces.remedy(survey.settings, survey.uid),
     )
 
@@ -94,7 +95,7 @@ def _other_namespaces(survey: Survey) -> Finding:
         "namespaces",
         "missing",
         _said(survey, "; ".join(lacking)),
-        "No call can run: every worker has these namespaces.",
+        _follows(survey, "No call can run: every worker has these namespaces."),
         _as_user(survey, "run a kernel that has them, with user.max_*_namespaces above 0"),
     )
 
@@ -102,6 +103,11 @@ def _other_namespaces(survey: Survey) -> Finding:
 def _as_user(survey: Survey, otherwise: str) -> str:
     """A remedy, where the first one is that there are user namespaces."""
     return "see user_namespaces" if survey.answers["user"].errno else otherwise
+
+
+def _follows(survey: Survey, otherwise: str) -> str:
+    """What it means for calls, where the first reason is not that there are no user namespaces."""
+    return "See user_namespaces." if survey.answers["user"].errno else otherwise
 
 
 def _said(survey: Survey, text: str) -> str:
@@ -130,7 +136,7 @@ def _proc(survey: Survey) -> Finding:
         "proc",
         "missing",
         _said(survey, answer.text),
-        "No call can run: a worker's root has a /proc of its own.",
+        _follows(survey, "No call can run: a worker's root has a /proc of its own."),
         _as_user(survey, "in a container, uncover /proc (Docker: --security-opt systempaths=unconfined)"),
     )
 
@@ -218,6 +224,14 @@ def _cgroups_remedy(survey: Survey, reason: str) -> str:
 
 
 def _overlay(survey: Survey) -> Finding:
+    if survey.mode == "in-place":
+        return Finding(
+            "overlay",
+            "missing",
+            "not tried: no mount can be made for a worker",
+            "Commands have no private view, and do not run; functions do.",
+            "see user_namespaces",
+        )
     user = survey.answers["overlay_user"]
     where = f"on {survey.state_kind} at {survey.state}"
     if survey.mode == "user":

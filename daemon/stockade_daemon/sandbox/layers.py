@@ -8,6 +8,7 @@ from stockade_daemon.values import Layer, Network
 _NONE = "0000000000000000"
 _CAPABILITY_SETS = ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")
 _HOSTS = 'network.mode is "host": workers have the host\'s network'
+_REFUSED: Final = "this host refuses user namespaces"
 _NAMESPACES: Final = {
     "user": "user", "mount": "mnt", "pid": "pid", "net": "net", "ipc": "ipc", "uts": "uts", "cgroup_ns": "cgroup",
     "time": "time_for_children",
@@ -22,18 +23,22 @@ def held(
     overlay: bool,
     cgroup: Layer,
     network: Network = "none",
+    in_place: bool = False,
 ) -> tuple[Layer, ...]:
     """The layers of a sealed worker. `ours`: inode numbers of the daemon's own namespaces, which none may equal.
-    `cgroup`: what was found when it was put into its control group."""
+    `cgroup`: what was found when it was put into its control group. `in_place`: it is in none of its own."""
     namespaces = facts.get("namespaces", {})
     layers = []
     for name, kind in _NAMESPACES.items():
         reason = "" if namespaces.get(kind) not in (None, ours.get(kind)) else "this kernel has none"
         if reason and namespaces.get(kind):
             reason = _HOSTS if network == "host" and name == "net" else "the kernel gave none but the daemon's own"
+        if reason and in_place:
+            reason = _REFUSED
         layers.append(Layer(name, not reason, reason))
     # These have no number of their own: a worker that could not do them never reports itself as sealed.
-    layers += [Layer("root", True), Layer("proc", True), Layer("rlimits", True)]
+    seen = "" if not in_place else f"{_REFUSED}: Landlock alone keeps files from workers"
+    layers += [Layer("root", not in_place, seen), Layer("proc", not in_place, seen), Layer("rlimits", True)]
     layers.append(
         Layer(
             "uid", own_uid, "" if own_uid else "the daemon is not root, so workers keep its host uid; nothing else does"
@@ -48,7 +53,10 @@ def held(
         )
     )
     bare = all(facts.get(name) == _NONE for name in _CAPABILITY_SETS)
-    layers.append(Layer("capabilities", bare, "" if bare else "a capability set is not empty"))
+    gone = "a capability set is not empty"
+    if in_place and all(facts.get(name) == _NONE for name in _CAPABILITY_SETS if name != "CapBnd"):
+        gone = "only root can empty the bounding set; with no_new_privs nothing comes of it"
+    layers.append(Layer("capabilities", bare, "" if bare else gone))
     for name, line, wanted in (("no_new_privs", "NoNewPrivs", "1"), ("seccomp", "Seccomp", "2")):
         layers.append(Layer(name, facts.get(line) == wanted, "" if facts.get(line) == wanted else "not in force"))
     # A worker that has entered Landlock has tried it; one that could not is never sealed.

@@ -7,7 +7,7 @@ import socket
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal, TypeAlias
 
 from stockade_daemon.errors import SandboxFailure
 from stockade_daemon.sandbox import channel as channels
@@ -16,7 +16,13 @@ from stockade_daemon.sandbox.channel import ChannelClosed, FrameChannel
 from stockade_worker.frames import BrokenFrame, Frame
 
 _log = logging.getLogger(__name__)
+Mode: TypeAlias = Literal["root", "user", "in-place"]
+IN_PLACE: Final = "in-place"
 _BOOT = "import sys; sys.path.insert(0, sys.argv[2]); from stockade_worker.mounter import main; main()"
+
+
+class NamespacesRefused(SandboxFailure):
+    """The host does not let the mounter, or what it starts, have namespaces."""
 
 
 class Mounter:
@@ -26,7 +32,7 @@ class Mounter:
     with it, templates and their workers included, so that request fails and its caller begins anew.
     """
 
-    def __init__(self, place: Path, mode: Literal["root", "user"]) -> None:
+    def __init__(self, place: Path, mode: Mode) -> None:
         self.mode = mode
         self._place = place
         self._process = AsyncExitStack()
@@ -37,10 +43,11 @@ class Mounter:
 
     @classmethod
     @asynccontextmanager
-    async def start(cls, place: Path, *, mode: Literal["root", "user"]) -> AsyncIterator["Mounter"]:
+    async def start(cls, place: Path, *, mode: Mode) -> AsyncIterator["Mounter"]:
         """Runs a mounter whose private mounts hang below the directory `place`.
 
-        Raises SandboxFailure(SANDBOX_UNAVAILABLE) with the reason and what to change where the host refuses.
+        Raises SandboxFailure(SANDBOX_UNAVAILABLE) with the reason and what to change where it cannot be started;
+        NamespacesRefused where that is because the host gives it no namespaces.
         """
         mounter = cls(place, mode)
         try:
@@ -102,7 +109,8 @@ class Mounter:
                 "SANDBOX_UNAVAILABLE", f"the mounter did not start within {channels.PATIENCE_S:g} s; look at the host"
             ) from error
         if frame.type != "ready":
-            raise unavailable(frame.header)
+            failure = unavailable(frame.header)
+            raise NamespacesRefused(failure.code, failure.message)
         return channel
 
     async def make(self, kind: str, arguments: dict[str, Any]) -> int:
@@ -130,6 +138,12 @@ def unavailable(failed: dict[str, Any]) -> SandboxFailure:
             "SANDBOX_UNAVAILABLE",
             f"{library.executable()} cannot be run inside ({failed['message']}): the profile's [filesystem] system "
             "leaves out what it needs; /usr, /lib and /lib64 are usual",
+        )
+    if step == "interpreter in place":
+        return SandboxFailure(
+            "SANDBOX_UNAVAILABLE",
+            f"without user namespaces a worker runs Python where the host has it ({failed['message']}): install Python "
+            "and Stockade where every uid may read them, such as /usr and /opt",
         )
     remedy = "`stockade doctor` asks this host about each layer"
     if step in ("namespaces", "clone"):

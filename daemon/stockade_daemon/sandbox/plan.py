@@ -43,7 +43,6 @@ class Plan:
 def plan(profile: Profile, *, workspace: str | None, host_uid: int | None) -> Plan:
     """The plan of a profile for one workspace. Raises OSError where a filter cannot be compiled."""
     programs = filters.compiled(profile.syscalls)
-    limits = profile.limits
     return Plan(
         profile=profile.name,
         root={
@@ -65,19 +64,26 @@ def plan(profile: Profile, *, workspace: str | None, host_uid: int | None) -> Pl
             "network": profile.network,
             "workspace": workspace,
             "mounts_below_tmp": below_tmp(profile.mounts),
-            "limits": {
-                "tmp_kb": limits.tmp_mb * 1024,
-                "tmp_inodes": limits.tmp_inodes,
-                "cpu_s": limits.cpu_s,
-                # Init is one, and the control group's limit is to be met first: it counts how often that happened.
-                "processes": limits.processes + 2,
-                "open_files": limits.open_files,
-                "file_bytes": limits.file_mb * 1024 * 1024,
-            },
+            "limits": limits_of(profile),
+            "readable": None,
             "allow_bytes": len(programs.allow),
         },
         blob=programs.allow + programs.arguments,
     )
+
+
+def limits_of(profile: Profile) -> dict[str, int]:
+    """The limits that a worker sets for itself."""
+    limits = profile.limits
+    return {
+        "tmp_kb": limits.tmp_mb * 1024,
+        "tmp_inodes": limits.tmp_inodes,
+        "cpu_s": limits.cpu_s,
+        # Init is one, and the control group's limit is to be met first: it counts how often that happened.
+        "processes": limits.processes + 2,
+        "open_files": limits.open_files,
+        "file_bytes": limits.file_mb * 1024 * 1024,
+    }
 
 
 def _names_of_the_host() -> dict[str, str]:

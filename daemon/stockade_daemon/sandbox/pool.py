@@ -11,7 +11,7 @@ from pathlib import Path
 from stockade_daemon.errors import ConfigurationError, SandboxFailure
 from stockade_daemon.sandbox import uids
 from stockade_daemon.sandbox.cgroups import Cgroups
-from stockade_daemon.sandbox.mounter import Mounter
+from stockade_daemon.sandbox.mounter import IN_PLACE, Mounter, NamespacesRefused
 from stockade_daemon.sandbox.room import Hidden, Place, Room
 from stockade_daemon.sandbox.scratch import ScratchRoom
 from stockade_daemon.sandbox.survey import Survey, survey
@@ -74,10 +74,9 @@ class Pool:
                 ) from error
         scratch = ScratchRoom(places["scratch"])
         await asyncio.to_thread(scratch.clean)
-        host_uids = uids.available()
         async with (
             Cgroups.start(wanted=cgroups) as groups,
-            Mounter.start(places["mounts"], mode="user" if host_uids is None else "root") as mounter,
+            _mounter(places["mounts"]) as (mounter, host_uids),
             asyncio.TaskGroup() as tasks,
         ):
             pool = cls(mounter, scratch, uids.UidAllotment(host_uids), groups, tasks)
@@ -247,6 +246,25 @@ class Pool:
                     except Exception:
                         # One session's scratch that cannot be removed must not end the others; the next start tries.
                         _log.exception("a session at rest could not be put away")
+
+
+@asynccontextmanager
+async def _mounter(place: Path) -> AsyncIterator[tuple[Mounter, uids.UidRange | None]]:
+    """The best mounter that the host lets us have, and the host uids that go with it. Raises SandboxFailure."""
+    async with AsyncExitStack() as stack:
+        host_uids = uids.available()
+        try:
+            best = Mounter.start(place, mode="user" if host_uids is None else "root")
+            mounter = await stack.enter_async_context(best)
+        except NamespacesRefused as refusal:
+            _log.warning(
+                "%s Until then commands are refused, and functions run in place: under profiles that do not "
+                "require the missing layers, kept by Landlock, the system-call filter and limits alone",
+                refusal.message.removesuffix(".") + ".",
+            )
+            host_uids = uids.available(in_place=True)
+            mounter = await stack.enter_async_context(Mounter.start(place, mode=IN_PLACE))
+        yield mounter, host_uids
 
 
 async def _taken(room: Room, access: Access) -> Worker | Exception:

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from stockade_daemon.errors import SandboxFailure
-from stockade_daemon.sandbox import covers
+from stockade_daemon.sandbox import covers, in_place
 from stockade_daemon.sandbox import layers as layer_rules
 from stockade_daemon.sandbox.cgroups import Cgroups
 from stockade_daemon.sandbox.channel import ChannelClosed
-from stockade_daemon.sandbox.mounter import Mounter
-from stockade_daemon.sandbox.plan import plan
+from stockade_daemon.sandbox.mounter import IN_PLACE, Mounter
+from stockade_daemon.sandbox.plan import Plan, plan
 from stockade_daemon.sandbox.scratch import Scratch, ScratchRoom
 from stockade_daemon.sandbox.template import Template
 from stockade_daemon.sandbox.uids import UidAllotment
@@ -117,7 +117,13 @@ class Room:
                 "SANDBOX_FAILED", f"what profile {self._profile.name} hides cannot be looked for: {error}"
             ) from error
 
+    @property
+    def _in_place(self) -> bool:
+        return self._mounter.mode == IN_PLACE
+
     async def _make(self, access: Access) -> Worker:
+        if self._in_place:
+            in_place.refuse(access)
         for attempt in (1, 2):
             template = self._template
             if template is not None and self._generation != self._mounter.generation:
@@ -149,13 +155,18 @@ class Room:
                     self._generation = self._mounter.generation
                     self._uid = self._uids.take()
                     stack.callback(self._uids.give_back, self._uid)
-                    if self._place is not None:
-                        await self._attach(self._place, stack)
-                    workspace = self._place.path if self._place is not None else None
-                    made = plan(self._profile, workspace=workspace, host_uid=self._uid)
+                    made = await self._planned(stack)
                     self._template = await stack.enter_async_context(Template.start(self._mounter, made))
                     self._stack = stack.pop_all()
             return self._template
+
+    async def _planned(self, stack: AsyncExitStack) -> Plan:
+        if self._in_place:
+            return in_place.plan(self._profile, host_uid=self._uid)
+        if self._place is not None:
+            await self._attach(self._place, stack)
+        workspace = self._place.path if self._place is not None else None
+        return plan(self._profile, workspace=workspace, host_uid=self._uid)
 
     async def _attach(self, place: Place, stack: AsyncExitStack) -> None:
         """Has the mounter keep the workspace; its owner looks like the worker where the two differ on the host."""
@@ -226,6 +237,7 @@ class Room:
                 overlay=scratch is not None,
                 cgroup=in_group,
                 network=self._profile.network,
+                in_place=self._in_place,
             )
             lacking = layer_rules.missing(worker.layers, self._profile.required_layers)
             if lacking:
@@ -233,7 +245,7 @@ class Room:
                 raise SandboxFailure(
                     "SANDBOX_UNAVAILABLE",
                     f"profile {self._profile.name} requires layers that this host does not give: {reasons}. "
-                    "Use a profile that does not require them, or change the host",
+                    "Use a profile that does not require them, or change the host: `stockade doctor` says how",
                 )
         except BaseException:
             await worker.close()

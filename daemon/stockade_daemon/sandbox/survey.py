@@ -10,12 +10,13 @@ import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import pyseccomp
 
 from stockade_daemon.errors import InfrastructureFailure
 from stockade_daemon.sandbox import library, user_namespaces
+from stockade_daemon.sandbox.mounter import Mode
 from stockade_daemon.sandbox.plan import PATH
 from stockade_daemon.sandbox.syscalls import GROUPS
 from stockade_daemon.sandbox.uids import UidRange
@@ -39,7 +40,7 @@ class Survey:
     release: str
     machine: str
     uid: int  # of the daemon
-    mode: Literal["root", "user"]  # of the mounter
+    mode: Mode  # of the mounter
     uids: UidRange | None  # for workers
     answers: dict[str, Answer]
     idmap: dict[str, Answer]  # by directory
@@ -58,9 +59,7 @@ class Survey:
     git: str  # version; empty: none where workers look
 
 
-async def survey(
-    place: Path, workspaces: tuple[Path, ...], uids: UidRange | None, mode: Literal["root", "user"]
-) -> Survey:
+async def survey(place: Path, workspaces: tuple[Path, ...], uids: UidRange | None, mode: Mode) -> Survey:
     """Asks everything. `place` is an empty directory of the state directory's file system.
 
     Raises InfrastructureFailure where the program that asks the kernel cannot be run.
@@ -95,7 +94,7 @@ async def _kernel(place: Path, paths: list[str]) -> dict[str, Any]:
     return found
 
 
-def _assembled(kernel: dict[str, Any], place: Path, uids: UidRange | None, mode: Literal["root", "user"]) -> Survey:
+def _assembled(kernel: dict[str, Any], place: Path, uids: UidRange | None, mode: Mode) -> Survey:
     host = os.uname()
     space = os.statvfs(place)
     own = {"landlock", "calls", "idmap"}

@@ -117,3 +117,24 @@ ABSENT: Final[tuple[str, ...]] = ("clone3", "fchmodat2", "openat2")
 
 # Address families by the group that allows them (socket(2), sys/socket.h).
 FAMILIES: Final[dict[str, tuple[int, ...]]] = {"sockets_local": (1,), "sockets_inet": (2, 10)}
+
+# In place, without namespaces (stockade_worker/enter_in_place.py): groups that only touch the process itself, and of
+# what they hold the calls that may not be made. `ioctl` is allowed for a few requests (filters.py).
+IN_PLACE_GROUPS: Final = ("base", "files", "processes", "signals", "time", "memory", "ipc_local")
+NOT_IN_PLACE: Final = _names(
+    # No other process or thread: nothing would end it with the call.
+    """
+    clone fork vfork
+    """
+    # Metadata, which Landlock does not hold, and which an owner changes through a descriptor open for reading.
+    """
+    chmod fchmod fchmodat chown fchown fchownat lchown utime utimes utimensat futimesat
+    setxattr lsetxattr fsetxattr setxattrat removexattr lremovexattr fremovexattr removexattrat
+    getxattr lgetxattr fgetxattr getxattrat listxattr llistxattr flistxattr listxattrat
+    ioctl
+    """
+    # Names that appear and vanish in directories that cannot be read; locks that programs of the host wait for.
+    """
+    inotify_add_watch inotify_init inotify_init1 inotify_rm_watch flock
+    """
+)

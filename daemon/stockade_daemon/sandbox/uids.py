@@ -19,12 +19,14 @@ class UidRange:
     count: int
 
 
-def available() -> UidRange | None:
+def available(*, in_place: bool = False) -> UidRange | None:
     """The range that a root daemon can use, or None where this process cannot change its uid to any other.
+
+    It needs CAP_SYS_ADMIN as well, to mount; `in_place`, where nothing is mounted, CAP_SETPCAP.
 
     In a container the daemon's own user namespace may map few ids: then the top half of its largest extent is taken.
     """
-    if os.geteuid() != 0 or not _has_capabilities():
+    if os.geteuid() != 0 or not _has_capabilities(8 if in_place else 21):
         return None
     uids, gids = (_extents(Path(f"/proc/self/{name}").read_text()) for name in ("uid_map", "gid_map"))
     if all(_holds(each, _PREFERRED, _COUNT) for each in (uids, gids)):
@@ -44,9 +46,9 @@ def _holds(extents: list[tuple[int, int]], first: int, count: int) -> bool:
     return any(start <= first and first + count <= start + length for start, length in extents)
 
 
-def _has_capabilities() -> bool:
-    """CAP_SETGID (6), CAP_SETUID (7) and CAP_SYS_ADMIN (21) in the effective set."""
-    wanted = 1 << 6 | 1 << 7 | 1 << 21
+def _has_capabilities(more: int) -> bool:
+    """CAP_SETGID (6), CAP_SETUID (7) and one `more` in the effective set."""
+    wanted = 1 << 6 | 1 << 7 | 1 << more
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("CapEff:"):
             return int(line.split()[1], 16) & wanted == wanted
