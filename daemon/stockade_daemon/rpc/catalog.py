@@ -56,7 +56,7 @@ class CatalogService(catalog_pb2_grpc.CatalogServicer):
                 catalog_pb2.ProfileMeaning(
                     name=each.name,
                     description=each.profile.description if each.profile else "",
-                    fault="" if each.fault is None else str(each.fault),
+                    fault="" if each.profile else str(each.fault),
                 )
                 for each in found
                 if not isinstance(each.fault, RequestError)

@@ -50,7 +50,7 @@ class DaemonService(daemon_pb2_grpc.DaemonServicer):
             uid=os.geteuid(),
             kernel=host.release,
             machine=host.machine,
-            profiles=profiles.available(self._rules.profile_directories),
+            profiles=await asyncio.to_thread(profiles.available, self._rules.profile_directories),
             private=self._rules.private,
         )
 
@@ -68,7 +68,7 @@ class DaemonService(daemon_pb2_grpc.DaemonServicer):
         """Shown once by making a worker; where the host gives none, one layer says why."""
         async with self._probing:
             if self._layers is None:
-                strict = profiles.load("strict", directories=[profiles.shipped()])
+                strict = await asyncio.to_thread(profiles.load, "strict", directories=[profiles.shipped()])
                 try:
                     self._layers = await self._pool.probe(strict)
                 except SandboxFailure as failure:

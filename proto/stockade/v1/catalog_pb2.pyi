@@ -259,7 +259,7 @@ class ProfileMeaning(_message.Message):
     description: _builtins.str
     """one line; empty where the file has none"""
     fault: _builtins.str
-    """empty, or why its file as it is now cannot be used; Profiles.List says what stays"""
+    """why it cannot be used; empty where it can, perhaps in its last good version"""
     def __init__(
         self,
         *,
