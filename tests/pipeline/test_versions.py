@@ -54,7 +54,9 @@ async def test_what_was_looked_at_before_an_edit_does_not_undo_it(opened: Open) 
     opened.write(6)
     assert await opened.wall_s("s") == 6
     await opened.sessions.follow(early)
-    assert (await opened.sessions.live("s")).session.profile.limits.wall_s == 6
+    live = await opened.sessions.live("s")
+    assert live.session.profile.limits.wall_s == 6
+    assert await opened.sessions._versions.at(live, early) is live
     assert await opened.count("s", "session/profile") == 1
 
 

@@ -140,7 +140,12 @@ class Sessions:
 
     async def follow(self, standing: Standing) -> None:
         """Has the open sessions at hand that chose this profile hear of what it stands for now."""
-        for session_id in [name for name, live in self._live.items() if live.named == standing.name]:
+        behind = [
+            session_id
+            for session_id, live in self._live.items()
+            if live.named == standing.name and live.number < standing.number
+        ]
+        for session_id in behind:
             async with self._changing:
                 live = self._live.get(session_id)
                 if live is not None:
