@@ -73,6 +73,7 @@ def bodies(plant: Plant) -> Iterator[Bodies]:
 _CALLS: Final = """
 import ctypes, errno, fcntl, os, signal, socket, sys
 libc = ctypes.CDLL(None, use_errno=True)
+IO_SETUP = 206 if os.uname().machine == "x86_64" else 0
 def checked(result):
     if result == -1:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
@@ -93,6 +94,19 @@ REFUSED: Final = {
     "set a flag by ioctl": "fcntl.ioctl(os.open(RUNNER, os.O_RDONLY), 0x40086602, b'\\0' * 8)",
     "take a lease": "fcntl.fcntl(os.open(RUNNER, os.O_RDONLY), fcntl.F_SETLEASE, fcntl.F_RDLCK)",
     "lock a file": "fcntl.flock(os.open(RUNNER, os.O_RDONLY), fcntl.LOCK_SH)",
+    "lock a part of a file": "fcntl.lockf(os.open(RUNNER, os.O_RDONLY), fcntl.LOCK_SH)",
+    "lock a part by an open file": "fcntl.fcntl(os.open(RUNNER, os.O_RDONLY), 37, b'\\0' * 32)",
+    "hint at how a file is used": "fcntl.fcntl(os.open(RUNNER, os.O_RDONLY), 1036, b'\\2' + b'\\0' * 7)",
+    "widen a pipe": "fcntl.fcntl(os.pipe()[1], 1031, 1 << 20)",
+    "widen a socket": "socket.socketpair()[0].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 22)",
+    "become another program": "os.execv('/bin/true', ['true'])",
+    "change its uid": "os.setresuid(-1, -1, -1)",
+    "ask for a process's descriptor": "os.pidfd_open(os.getppid())",
+    "ask for a process's group": "os.getpgid(os.getppid())",
+    "ask for a process's processors": "os.sched_getaffinity(os.getppid())",
+    "make a file in memory": "os.memfd_create('x')",
+    "take contexts of the host": "checked(libc.syscall(IO_SETUP, 10, ctypes.create_string_buffer(8)))",
+    "write out the host's disks": "os.sync() or checked(libc.syncfs(os.open(RUNNER, os.O_RDONLY)))",
     "watch a directory": "checked(libc.inotify_init1(0))",
     "make a Unix socket": "socket.socket(socket.AF_UNIX)",
     "make an IPv4 socket": "socket.socket(socket.AF_INET)",

@@ -39,7 +39,7 @@ def plan(profile: Profile, *, host_uid: int | None) -> Plan:
             "network": "none",  # no socket can be made
             "workspace": None,
             "mounts_below_tmp": [],
-            "limits": limits_of(profile),
+            "limits": limits_of(profile, host_uid=host_uid),
             "readable": _readable(profile),
             "allow_bytes": len(programs.allow),
         },

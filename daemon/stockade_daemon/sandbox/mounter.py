@@ -1,6 +1,7 @@
 """The daemon's side of the mounter process: starting it, asking it, noticing its end."""
 
 import asyncio
+import errno
 import logging
 import os
 import socket
@@ -12,7 +13,7 @@ from typing import Any, Final, Literal, TypeAlias
 from stockade_daemon.errors import SandboxFailure
 from stockade_daemon.sandbox import channel as channels
 from stockade_daemon.sandbox import library, user_namespaces
-from stockade_daemon.sandbox.channel import ChannelClosed, FrameChannel
+from stockade_daemon.sandbox.channel import ChannelClosed, FrameChannel, NotSent
 from stockade_worker.frames import BrokenFrame, Frame
 
 _log = logging.getLogger(__name__)
@@ -65,6 +66,10 @@ class Mounter:
             assert self._channel is not None
             try:
                 frame = await self._channel.ask({"type": kind, **arguments}, descriptors)
+            except NotSent as error:
+                raise OSError(
+                    errno.ENOBUFS, f"the host takes no more descriptors of this uid for now: {error}"
+                ) from error
             except (ChannelClosed, BrokenFrame, TimeoutError) as error:
                 why = "ended" if not isinstance(error, TimeoutError) else f"was silent for {channels.PATIENCE_S:g} s"
                 _log.warning("the mounter %s (%s); another one is started", why, error or kind)
