@@ -33,9 +33,10 @@ class Mounter:
     with it, templates and their workers included, so that request fails and its caller begins anew.
     """
 
-    def __init__(self, place: Path, mode: Mode) -> None:
+    def __init__(self, place: Path, mode: Mode, worker: int | None) -> None:
         self.mode = mode
         self._place = place
+        self._worker = worker
         self._process = AsyncExitStack()
         self._channel: FrameChannel | None = None
         self.generation = 0  # counts starts: what an earlier process had made is gone
@@ -44,13 +45,14 @@ class Mounter:
 
     @classmethod
     @asynccontextmanager
-    async def start(cls, place: Path, *, mode: Mode) -> AsyncIterator["Mounter"]:
-        """Runs a mounter whose private mounts hang below the directory `place`.
+    async def start(cls, place: Path, *, mode: Mode, worker: int | None = None) -> AsyncIterator["Mounter"]:
+        """Runs a mounter whose private mounts hang below the directory `place`. `worker`: a host uid that a daemon of
+        root gives to workers, to try it with.
 
         Raises SandboxFailure(SANDBOX_UNAVAILABLE) with the reason and what to change where it cannot be started;
         NamespacesRefused where that is because the host gives it no namespaces.
         """
-        mounter = cls(place, mode)
+        mounter = cls(place, mode, worker)
         try:
             await mounter._launch()
             yield mounter
@@ -103,7 +105,10 @@ class Mounter:
             )  # fmt: skip
             stack.push_async_callback(_end, process, channel)
         try:
-            start = {"type": "start", "mode": self.mode, "place": str(self._place), "parent": os.getpid()}
+            start = {
+                "type": "start", "mode": self.mode, "place": str(self._place), "parent": os.getpid(),
+                "worker": self._worker,
+            }  # fmt: skip
             async with asyncio.timeout(channels.PATIENCE_S):
                 await channel.send(start)
                 frame = await channel.receive()
@@ -115,6 +120,8 @@ class Mounter:
             ) from error
         if frame.type != "ready":
             failure = unavailable(frame.header)
+            if frame.header.get("step") != "namespaces":
+                raise failure
             raise NamespacesRefused(failure.code, failure.message)
         return channel
 

@@ -67,6 +67,7 @@ def plan(profile: Profile, *, workspace: str | None, host_uid: int | None) -> Pl
             "mounts_below_tmp": below_tmp(profile.mounts),
             "limits": limits_of(profile, host_uid=host_uid),
             "readable": None,
+            "mounts": [],  # the mounter has them
             "allow_bytes": len(programs.allow),
         },
         blob=programs.allow + programs.arguments,
