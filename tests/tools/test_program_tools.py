@@ -175,3 +175,43 @@ def test_who_may_begin_with_a_dash_is_the_argument_that_the_text_begins_with() -
     assert said('"b"', a="", b="-y") == [b"echo", b"-y"]
     with pytest.raises(ArgumentsRefusal, match="the argument 'b' begins with"):
         said('"a"', a="", b="--evil")
+
+
+ENDING = """
+description = "Lists."
+[program]
+argv = ["ls", {before}"--", "{{path}}"]
+dashes = ["any"]
+[arguments]
+path = {{type = "string", description = "What to list."}}
+all = {{type = "boolean", description = "All of it.", default = false}}
+width = {{type = "integer", description = "How wide.", optional = true}}
+any = {{type = "string", description = "Perhaps an option.", default = "a"}}
+some = {{type = "array", items = {{type = "string"}}, description = "Perhaps none.", default = []}}
+more = {{type = "array", items = {{type = "string"}}, description = "One at least.", default = ["a"], minItems = 1}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "over"),
+    [
+        ("", True),
+        ('"-", ', True),
+        ('"--width=3", ', True),
+        ('"-w", "{path}", ', True),
+        ('"-w", "{any}", ', True),
+        ('"-w", "{more}", ', True),
+        ('{when = "width", argv = ["-w", "{width}"]}, ', True),
+        ('"-w", "--", ', True),
+        ('"-w", ', False),
+        ('"--width", ', False),
+        ('"{any}", ', False),
+        ('"-w", "{some}", ', False),
+        ('{when = "all", argv = ["-a"]}, ', False),
+        ('"-w", {when = "width", argv = ["{width}"]}, ', False),
+    ],
+)
+def test_a_double_dash_that_may_be_the_value_of_an_option_ends_no_options(before: str, over: bool) -> None:
+    read = programs.read(ENDING.format(before=before).encode(), origin="ls.toml", stem="ls", built_in=[])
+    assert isinstance(read.custom, ProgramBody)
+    assert [part.bare for part in read.custom.argv][-1] is not over

@@ -13,6 +13,7 @@ from typing import Any, Final
 from stockade_daemon import json_text, settings, toml_text
 from stockade_daemon.errors import ConfigurationError
 from stockade_daemon.registry import custom, manifests
+from stockade_daemon.registry.dashes import Options
 from stockade_daemon.registry.freezing import freeze
 from stockade_daemon.registry.schemas import violations
 from stockade_daemon.settings import Key, Unfit, number, one_of, several, text, whole
@@ -202,12 +203,13 @@ def _program(
     elements: tuple[Element, ...] = at[ARGV]
     dashes: tuple[str, ...] = at[DASHES]
     parts: list[Part] = []
-    options_over = False  # behind "--", where nothing is an option
+    options = Options(given, dashes)
     for index, element in enumerate(elements):
         way: Way = ("program", "argv", index)
         if element.when is not None and element.when not in given:
             document.refuse(way, f"`when` names {element.when!r}, which is no argument; there are {', '.join(given)}")
         sure = {*given} - optional | {element.when or ""}
+        own = []
         for each in element.texts:
             pieces = _pieces(document, way, each, given, sure)
             listed = [name for kind, name in pieces if kind == "argument" and given[name].get("type") == "array"]
@@ -215,9 +217,10 @@ def _program(
                 document.refuse(
                     way, f"{listed[0]!r} is a list: let the element be {{{listed[0]}}} alone; each item is an argument"
                 )
-            bare = bool(pieces) and pieces[0][0] == "argument" and not options_over
-            parts.append(Part(pieces, element.when, bare))
-        options_over = options_over or (element.when is None and "--" in element.texts)
+            bare = bool(pieces) and pieces[0][0] == "argument" and not options.over
+            own.append(Part(pieces, element.when, bare))
+        options.passes(own)
+        parts += own
     first = parts[0]
     name = "".join(piece for _, piece in first.pieces)
     if first.given is not None or any(kind == "argument" for kind, _ in first.pieces) or not name:
