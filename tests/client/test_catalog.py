@@ -60,6 +60,13 @@ def test_the_catalog_is_exported_as_models_take_it(stockade: Stockade) -> None:
     }
 
 
+@pytest.mark.parametrize("form", ["text", "json", "mcp"])
+def test_two_forms_of_the_catalog_at_once_are_a_usage_error(stockade: Stockade, form: str) -> None:
+    done = stockade("catalog", "--json", "--format", form)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert b"--json or --format, not both" in done.stderr
+
+
 def test_the_whole_catalog_has_profiles_codes_and_events(stockade: Stockade) -> None:
     whole = form(stockade, "json")
     assert isinstance(whole, dict)
