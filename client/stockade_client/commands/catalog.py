@@ -27,9 +27,10 @@ LONGEST_ESCAPE: Final = 10  # characters that `visible` makes of one
     "--format",
     "form",
     type=click.Choice(["text", "json", *exports.FORMATS]),
-    help="text (the default): for people. json: everything, with profiles, error codes and events. openai, anthropic, mcp: the tools "
-    "as those take them.",
+    help="text (the default): for people. json: everything, with profiles, error codes and events. openai, anthropic, "
+    "mcp: the tools as those take them.",
 )
+@options.private()
 def command(as_json: bool, form: str | None) -> None:
     """List the tools and what they take; with --json their schemas, as a model is given them."""
     if as_json and form is not None:

@@ -39,6 +39,7 @@ _CALLS_TIME: Final = "the call's timeout_s"  # what the daemon calls it; here it
     help="End it after this, or after the profile's wall_s, whichever is less.  [default: the profile's wall_s]",
 )
 @options.yes()
+@options.private()
 @click.argument("argv", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- ARGV…")
 def command(profile: str, workspace: str, timeout: float | None, yes: bool, argv: tuple[str, ...]) -> None:
     """Run a program in a sandbox: its own stdout, stderr and exit status.

@@ -24,6 +24,7 @@ def command() -> None:
 
 @command.command("list")
 @options.as_json()
+@options.private()
 def list_(as_json: bool) -> None:
     """List all profiles; those that cannot be used with the reason."""
 
@@ -41,6 +42,7 @@ def list_(as_json: bool) -> None:
 @command.command()
 @_PROFILE
 @options.as_json()
+@options.private()
 def show(profile: str, as_json: bool) -> None:
     """Print a profile's text, and the texts of those that it extends."""
 
@@ -58,6 +60,7 @@ def show(profile: str, as_json: bool) -> None:
 @command.command()
 @_PROFILE
 @options.as_json()
+@options.private()
 def explain(profile: str, as_json: bool) -> None:
     """Print every setting in force and FILE:LINE that set it, or "default"."""
 
@@ -76,6 +79,7 @@ def explain(profile: str, as_json: bool) -> None:
 @command.command()
 @_PROFILE
 @options.as_json()
+@options.private()
 def check(profile: str, as_json: bool) -> None:
     """Print every mistake of a profile as FILE:LINE:COLUMN: reason.
 
@@ -95,6 +99,7 @@ def check(profile: str, as_json: bool) -> None:
 @command.command()
 @_PROFILE
 @options.as_json()
+@options.private()
 def probe(profile: str, as_json: bool) -> None:
     """Try what a profile forbids, in workers of its own, and print what held.
 

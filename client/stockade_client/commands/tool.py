@@ -23,6 +23,7 @@ def command() -> None:
 @command.command()
 @click.argument("files", metavar="FILE…", nargs=-1, required=True, callback=options.each_named)
 @options.as_json()
+@options.private()
 def check(files: tuple[str, ...], as_json: bool) -> None:
     """Judge tool files (.py, .toml) as a daemon judges those in its directories.
 

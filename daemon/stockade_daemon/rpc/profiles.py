@@ -66,7 +66,8 @@ class ProfilesService(profiles_pb2_grpc.ProfilesServicer):
         if request.profile.WhichOneof("choice") == "text" and not self._rules.private:
             raise RequestError(
                 "PERMISSION_DENIED",
-                "this daemon runs profiles by name only; ask its admin to add the file, or use a private daemon",
+                "this daemon runs profiles by name only; ask its admin to add the file, or use a private daemon "
+                "(--private)",
             )
         profile = self._profile(request.profile)
         try:
