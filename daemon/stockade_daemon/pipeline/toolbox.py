@@ -203,12 +203,12 @@ def chosen(known: Mapping[str, _Known]) -> tuple[list[Manifest], list[Refused]]:
         twice = [manifest for manifest in each.good if manifest.name in taken]
         if each.reason is not None:
             kept = () if twice else tuple(manifest.name for manifest in each.good)
-            refused.append(Refused(origin, each.reason, kept))
+            refused.append(Refused(origin, each.stem, each.reason, kept))
         if twice:
             other = taken[twice[0].name].origin
             reason = f"{twice[0].origin}: {twice[0].name} is a tool of {other}; rename one of the two"
             if each.reason is None:
-                refused.append(Refused(origin, reason, ()))
+                refused.append(Refused(origin, each.stem, reason, ()))
         else:
             taken.update({manifest.name: manifest for manifest in each.good})
     return list(taken.values()), sorted(refused, key=lambda each: known[each.origin].order)

@@ -110,13 +110,18 @@ def _properties(manifest: Manifest) -> Mapping[str, Json]:
     return properties
 
 
+def is_name_of(stem: str, name: str) -> bool:
+    """Whether a file of that stem may give a tool this name."""
+    return name == stem or name.startswith(f"{stem}_")
+
+
 def check_names(found: Iterable[Manifest], origin: str, stem: str, built_in: Iterable[str]) -> None:
     """Refuses names that are not the file's to give: a tool is called as its file is, or that and `_` and more."""
     names: set[str] = set()
     for each in found:
         if each.name in built_in:
             raise ConfigurationError(f"{each.origin}: {each.name} is a built-in tool; choose another name")
-        if each.name != stem and not each.name.startswith(f"{stem}_"):
+        if not is_name_of(stem, each.name):
             raise ConfigurationError(
                 f"{each.origin}: the tools of this file are named {stem} or {stem}_…, so {each.name!r} is not its to "
                 "give; rename the tool or the file"
