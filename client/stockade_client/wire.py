@@ -235,6 +235,8 @@ def catalog_of(tools: catalog_pb2.ListToolsResponse, reference: catalog_pb2.GetR
         tools=tuple(map(tool_of, tools.tools)),
         refused=tuple(RefusedTools(each.reason, tuple(each.kept)) for each in tools.refused),
         profiles=tuple(ProfileMeaning(each.name, each.description, each.fault) for each in reference.profiles),
-        errors=tuple(ErrorMeaning(each.code, each.domain, each.retry, each.meaning) for each in reference.errors),
+        errors=tuple(
+            ErrorMeaning(each.code, each.domain, each.retry, each.meaning, each.of_tools) for each in reference.errors
+        ),
         events=tuple(EventMeaning(each.type, each.meaning) for each in reference.events),
     )

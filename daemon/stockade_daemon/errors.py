@@ -68,6 +68,15 @@ CODES: Final[dict[str, tuple[str, str]]] = {
     "FS_IO_ERROR": ("infrastructure", "unsafe"),
 }
 
+# Of these, the ones that a tool's body may give for itself. Others are the daemon's word: a body repeats them only
+# after the daemon has said them in this call.
+OF_TOOLS: Final = frozenset(
+    {
+        "INVALID_ARGS", "TOOL_FAILED", "FS_EDIT_NOT_FOUND", "FS_AMBIGUOUS_EDIT", "FS_NOT_TEXT", "FS_NOT_UTF8",
+        "SEARCH_INVALID_PATTERN", "FS_PATCH_INVALID", "FS_PATCH_CONFLICT", "FS_IO_ERROR",
+    }
+)  # fmt: skip
+
 
 class StockadeError(Exception):
     """Base of every error that the daemon raises on purpose."""

@@ -5,7 +5,7 @@ from typing import Final
 # Keys: the codes of errors.CODES.
 OF_CODES: Final[dict[str, str]] = {
     "INVALID_ARGS": "The arguments are not lossless JSON, or do not fit the tool's schema; every fault is listed.",
-    "UNKNOWN_TOOL": "There is no such tool; the nearest are named.",
+    "UNKNOWN_TOOL": "There is no such tool; the nearest is named, and the refused file that may have it.",
     "DENIED": "The profile, a guard or a later stage said no.",
     "APPROVAL_REJECTED": "Somebody said no, or the session is never to ask.",
     "APPROVAL_UNAVAILABLE": "Somebody had to be asked and nobody is there.",

@@ -10,6 +10,7 @@ import pytest
 
 from stockade_client import Daemon, InvalidRequest
 from stockade_daemon import meanings
+from stockade_daemon.errors import OF_TOOLS
 
 Stockade = Callable[..., "subprocess.CompletedProcess[bytes]"]
 TOOL = '''
@@ -73,6 +74,7 @@ def test_the_whole_catalog_has_profiles_codes_and_events(stockade: Stockade) -> 
     assert set(whole) == {"generation", "tools", "refused", "profiles", "errors", "events"}
     assert (whole["generation"], whole["refused"]) == (1, [])
     assert {each["code"]: each["meaning"] for each in whole["errors"]} == meanings.OF_CODES
+    assert {each["code"] for each in whole["errors"] if each["of_tools"]} == OF_TOOLS
     assert {each["type"]: each["meaning"] for each in whole["events"]} == meanings.OF_EVENTS
     assert {"strict", "dev"} <= {each["name"] for each in whole["profiles"]}
     assert all(each["description"] and not each["fault"] for each in whole["profiles"])

@@ -4,7 +4,7 @@ from typing import Any
 
 from stockade.v1 import catalog_pb2, catalog_pb2_grpc
 from stockade_daemon import meanings
-from stockade_daemon.errors import CODES, ConfigurationError, Refusal, RequestError
+from stockade_daemon.errors import CODES, OF_TOOLS, ConfigurationError, Refusal, RequestError
 from stockade_daemon.pipeline.describe import Describing
 from stockade_daemon.pipeline.sessions import Rules
 from stockade_daemon.profiles import read as profiles
@@ -55,7 +55,9 @@ class CatalogService(catalog_pb2_grpc.CatalogServicer):
         return catalog_pb2.GetReferenceResponse(
             profiles=[self._profile(name) for name in profiles.available(directories)],
             errors=[
-                catalog_pb2.ErrorMeaning(code=code, domain=domain, retry=retry, meaning=meanings.OF_CODES[code])
+                catalog_pb2.ErrorMeaning(
+                    code=code, domain=domain, retry=retry, meaning=meanings.OF_CODES[code], of_tools=code in OF_TOOLS
+                )
                 for code, (domain, retry) in CODES.items()
             ],
             events=[
