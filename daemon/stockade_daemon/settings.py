@@ -62,6 +62,14 @@ _MOST_UNKNOWN: Final = 50
 
 def read(document: Document, keys: Sequence[Key[Any]]) -> Settings:
     """Checks a file against its keys. Raises ConfigurationError with every mistake in it."""
+    found, mistakes = examine(document, keys)
+    if mistakes:
+        raise ConfigurationError(*mistakes)
+    return found
+
+
+def examine(document: Document, keys: Sequence[Key[Any]]) -> tuple[Settings, list[Mistake]]:
+    """What a file sets that fits, and every mistake in it, in the file's order."""
     mistakes = _unknown_keys(document, keys)
     values: dict[str, Any] = {}
     for key in keys:
@@ -74,9 +82,8 @@ def read(document: Document, keys: Sequence[Key[Any]]) -> Settings:
             mistakes += [
                 document.mistake((*key.way, *each.within), f"`{key.name}` {each}") for each in (unfit, *unfit.more)
             ]
-    if mistakes:
-        raise ConfigurationError(*sorted(mistakes, key=lambda mistake: (mistake.line, mistake.column)))
-    return Settings(document=document, values=values)
+    mistakes.sort(key=lambda mistake: (mistake.line, mistake.column))
+    return Settings(document=document, values=values), mistakes
 
 
 def nearest(word: str, words: Iterable[str]) -> str | None:

@@ -76,6 +76,15 @@ def test_check_names_every_mistake_with_its_place(stockade: Stockade, workspace:
     assert [row["line"] for row in rows(stockade("profile", "check", "mine.toml", "--json").stdout)] == [2, 4, 6]
 
 
+def test_check_names_wrong_keys_and_a_base_that_nobody_has(stockade: Stockade, workspace: Path) -> None:
+    (workspace / "mine.toml").write_text('extends = "stirct"\n' + FAULTY)
+    done = stockade("profile", "check", "mine.toml")
+    assert done.returncode == 1
+    lines = done.stdout.decode().splitlines()
+    assert [line.split(": ")[0] for line in lines] == [f"mine.toml:{place}" for place in ("1:1", "3:1", "5:2", "7:1")]
+    assert "did you mean 'strict'" in lines[0]
+
+
 def test_check_is_silent_about_a_profile_that_can_be_used(stockade: Stockade) -> None:
     done = stockade("profile", "check", "dev")
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
