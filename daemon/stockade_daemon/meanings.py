@@ -68,7 +68,9 @@ OF_EVENTS: Final[dict[str, str]] = {
     "fs/committed": "it was made",
     "policy/post-execute": "the outcome was accepted or blocked",
     "tool/result": "the call's one result",
-    "catalog/changed": "there are other tools: `generation`, and the names `added`, `changed`, `removed`",
-    "catalog/refused": "a tool file cannot be used: `reason`, and which of its tools of before were `kept`",
+    "catalog/changed": "there are other tools: `generation`, and the names `added`, `changed`, `removed`; in the "
+    "sessions that are at hand",
+    "catalog/refused": "a tool file cannot be used: `reason`, and which of its tools of before were `kept`; in "
+    "the sessions that are at hand",
     "context/message": "a stage has something to tell the agent, after the result: `text`",
 }
