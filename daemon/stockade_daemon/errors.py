@@ -11,6 +11,7 @@ StockadeError
 │   ├── Aborted             the caller took it back
 │   └── InfrastructureFailure  disk, ledger, a worker killed from outside
 ├── RequestError        the request could not be taken at all; rpc/wire.py maps it to a gRPC status
+│   └── Busy                too many of its kind at once: later it can
 └── ConfigurationError  a profile or configuration file is faulty; names file, line and the nearest valid key
 
 Anything else is a bug and is reported as one.
@@ -135,6 +136,13 @@ class RequestError(StockadeError):
         self.status = status
         self.message = message
         self.code = code  # a stable code of CODES where one fits, else empty
+
+
+class Busy(RequestError):
+    """Too many requests of this kind at once: the same one can be taken later."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("RESOURCE_EXHAUSTED", message)
 
 
 @dataclass(frozen=True, slots=True)

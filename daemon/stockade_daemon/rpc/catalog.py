@@ -11,15 +11,17 @@ from stockade_daemon.profiles import read as profiles
 from stockade_daemon.registry import sources
 from stockade_daemon.registry.generations import Generations
 from stockade_daemon.rpc import wire
+from stockade_daemon.rpc.turns import Turns
 
 _LONGEST_NAME = 80
 
 
 class CatalogService(catalog_pb2_grpc.CatalogServicer):
-    def __init__(self, tools: Generations, describing: Describing, rules: Rules) -> None:
+    def __init__(self, tools: Generations, describing: Describing, rules: Rules, turns: Turns) -> None:
         self._tools = tools
         self._describing = describing
         self._rules = rules
+        self._turns = turns  # of files that are checked
 
     @wire.unary
     async def ListTools(self, request: catalog_pb2.ListToolsRequest, context: Any) -> catalog_pb2.ListToolsResponse:
@@ -40,7 +42,8 @@ class CatalogService(catalog_pb2_grpc.CatalogServicer):
         if len(request.text) > sources.MAX_BYTES:
             raise RequestError("RESOURCE_EXHAUSTED", f"{name} has more than {sources.MAX_BYTES} bytes; shorten it")
         try:
-            found = await self._describing.file(request.text, origin=name, name=name, built_in=self._tools.names())
+            async with self._turns.turn():
+                found = await self._describing.file(request.text, origin=name, name=name, built_in=self._tools.names())
         except ConfigurationError as error:
             return catalog_pb2.CheckToolResponse(fault=str(error))
         except Refusal as refusal:
