@@ -136,13 +136,9 @@ def test_tool_check_names_file_and_line(stockade: Stockade, workspace: Path, nam
 
 
 def test_tool_check_refuses_what_is_no_tool_file(stockade: Stockade, workspace: Path) -> None:
-    (workspace / "Tool.py").write_text(TOOL)
-    (workspace / "tool.txt").write_text(TOOL)
     os.mkfifo(workspace / "pipe.py")
     (workspace / "long.py").write_bytes(b"#" * (1024 * 1024 + 1))
     for name, words in (
-        ("Tool.py", "no tool file's name"),
-        ("tool.txt", "no tool file's name"),
         ("pipe.py", "not a regular file"),
         ("long.py", "1024 KiB"),
         ("absent.py", "No such file"),
@@ -150,6 +146,48 @@ def test_tool_check_refuses_what_is_no_tool_file(stockade: Stockade, workspace: 
         done = stockade("tool", "check", name)
         assert done.returncode == 2, name
         assert words in done.stderr.decode()
+
+
+def test_tool_check_tells_a_wrong_name_among_the_other_findings(stockade: Stockade, workspace: Path) -> None:
+    names = ["9-Greet me.py", "greet.py", "greet.TOML", "notes.md", "__.py", f"{'x' * 70}.py"]
+    for name in names:
+        (workspace / name).write_text(TOOL)
+    done = stockade("tool", "check", *names)
+    assert done.returncode == 1
+    assert done.stdout.decode().splitlines() == ["greet.py: greet (read, access none, 30 s)"]
+    told = done.stderr.decode().splitlines()
+    assert [line.split(": ")[1] for line in told] == [f"{name}:1" for name in names if name != "greet.py"]
+    for line, words in zip(
+        told, ("to greet_me.py", "to greet.toml", "ends in .py or .toml", "rename it", f"to {'x' * 64}.py"), strict=True
+    ):
+        assert line.endswith(words) or (words == "ends in .py or .toml" and words in line)
+
+
+@pytest.mark.parametrize("which", ["file", "directory"])
+def test_tool_check_judges_who_could_write_the_file(stockade: Stockade, workspace: Path, which: str) -> None:
+    place = workspace / "tools"
+    place.mkdir()
+    (place / "greet.py").write_text(TOOL)
+    (place / "greet.py" if which == "file" else place).chmod(0o775)
+    path = "tools/greet.py" if which == "file" else "tools"
+    done = stockade("tool", "check", "tools/greet.py")
+    assert done.returncode == 1
+    assert done.stderr.decode() == (
+        f"stockade: tools/greet.py:1: {path} is writable for others (mode 0775), who could put anything there: "
+        f"chmod go-w {path}\n"
+    )
+    link = workspace / "greet.py"
+    link.symlink_to(place / "greet.py")
+    assert f"chmod go-w {workspace}/{path}" in stockade("tool", "check", "greet.py").stderr.decode()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="giving a file to another user needs root")
+def test_tool_check_refuses_a_file_of_another_user(stockade: Stockade, workspace: Path) -> None:
+    (workspace / "greet.py").write_text(TOOL)
+    os.chown(workspace / "greet.py", 12345, 12345)
+    done = stockade("tool", "check", "greet.py")
+    assert done.returncode == 1
+    assert "greet.py belongs to uid 12345" in done.stderr.decode()
 
 
 async def test_checking_a_file_changes_nothing(daemon: Daemon) -> None:

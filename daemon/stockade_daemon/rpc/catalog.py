@@ -1,5 +1,6 @@
 """stockade.v1.Catalog."""
 
+import os
 from typing import Any
 
 from stockade.v1 import catalog_pb2, catalog_pb2_grpc
@@ -13,7 +14,7 @@ from stockade_daemon.registry.generations import Generations
 from stockade_daemon.rpc import wire
 from stockade_daemon.rpc.turns import Turns
 
-_LONGEST_NAME = 80
+_LONGEST_NAME = 255
 
 
 class CatalogService(catalog_pb2_grpc.CatalogServicer):
@@ -34,14 +35,20 @@ class CatalogService(catalog_pb2_grpc.CatalogServicer):
     @wire.unary
     async def CheckTool(self, request: catalog_pb2.CheckToolRequest, context: Any) -> catalog_pb2.CheckToolResponse:
         name = request.name
-        if not sources.is_name(name) or len(name) > _LONGEST_NAME:
+        if "/" in name or not 0 < len(name) <= _LONGEST_NAME:
             raise RequestError(
                 "INVALID_ARGUMENT",
-                f"{name[:_LONGEST_NAME]!r} is no tool file's name: a-z 0-9 _, a letter first, then .py or .toml",
+                f"{name[:_LONGEST_NAME]!r} is no file's name: give the last part of its path, at most {_LONGEST_NAME} "
+                "characters",
             )
         if len(request.text) > sources.MAX_BYTES:
             raise RequestError("RESOURCE_EXHAUSTED", f"{name} has more than {sources.MAX_BYTES} bytes; shorten it")
         try:
+            if reason := sources.misnamed(name):
+                raise ConfigurationError(f"{name}:1: {reason}")
+            for place in request.places:
+                owned = os.stat_result((place.mode, 0, 0, 0, place.uid, 0, 0, 0, 0, 0))
+                sources.insist(name, place.path, owned)
             async with self._turns.turn():
                 found = await self._describing.file(request.text, origin=name, name=name, built_in=self._tools.names())
         except ConfigurationError as error:
