@@ -79,7 +79,9 @@ class ProfilesService(profiles_pb2_grpc.ProfilesServicer):
             raise RequestError("FAILED_PRECONDITION", failure.message, code=failure.code) from failure
         return profiles_pb2.ProbeProfileResponse(
             attempts=[
-                profiles_pb2.Attempt(layer=each.layer, what=each.what, verdict=each.verdict, detail=each.detail)
+                profiles_pb2.Attempt(
+                    layer=each.layer, what=each.what, verdict=each.verdict, detail=each.detail, by=each.by
+                )
                 for each in probed.attempts
             ],
             layers=wire.layers(probed.layers),
