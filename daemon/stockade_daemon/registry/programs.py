@@ -48,7 +48,7 @@ def _argv(value: object) -> tuple[Element, ...]:
         elif isinstance(each, dict) and set(each) == {"when", "argv"} and isinstance(each["when"], str):
             inner = each["argv"]
             if not isinstance(inner, list) or not inner or not all(isinstance(text, str) for text in inner):
-                raise Unfit("has a `when` whose argv is not an array of texts", (index, "argv"))
+                raise Unfit("has a `when` whose argv is not an array of texts; write [TEXT, …]", (index, "argv"))
             found.append(Element(tuple(inner), each["when"]))
         else:
             raise Unfit(
@@ -56,7 +56,7 @@ def _argv(value: object) -> tuple[Element, ...]:
                 (index,),
             )
         if any("\0" in text for text in found[-1].texts):
-            raise Unfit("has an element with a NUL character, which no program's argument can have", (index,))
+            raise Unfit("has an element with a NUL character, which no argument can have; remove it", (index,))
     return tuple(found)
 
 
@@ -69,9 +69,9 @@ def _arguments(value: object) -> dict[str, dict[str, Any]]:
         try:
             json_text.check(schema, max_depth=8)
         except json_text.NotLossless as error:
-            raise Unfit(f"{name!r} holds what JSON does not have: {error}", (name,)) from None
+            raise Unfit(f"{name!r} holds what JSON does not have: {error}; write it as text", (name,)) from None
         if not isinstance(schema.get("optional", False), bool):
-            raise Unfit(f"{name!r} has an `optional` that is neither true nor false", (name, "optional"))
+            raise Unfit(f"{name!r} has an `optional` that is neither true nor false; write one", (name, "optional"))
         if "default" in schema and "optional" in schema:
             raise Unfit(f"{name!r} has a default, so it may be left out already; remove `optional`", (name, "optional"))
     return value
@@ -194,7 +194,9 @@ def _check_defaults(manifest: Manifest, given: Mapping[str, Mapping[str, Any]], 
     validate = custom.fits(manifest)
     for name, schema in given.items():
         if "default" in schema and (fault := validate(name, schema["default"])):
-            document.refuse(("arguments", name, "default"), f"the default of {name!r} does not fit: {fault}")
+            document.refuse(
+                ("arguments", name, "default"), f"the default of {name!r} does not fit: {fault}; change one"
+            )
 
 
 def _program(
@@ -207,7 +209,7 @@ def _program(
     for index, element in enumerate(elements):
         way: Way = ("program", "argv", index)
         if element.when is not None and element.when not in given:
-            document.refuse(way, f"`when` names {element.when!r}, which is no argument; there are {', '.join(given)}")
+            document.refuse(way, f"`when` names {element.when!r}, which is no argument; {_known(given)}")
         sure = {*given} - optional | {element.when or ""}
         own = []
         for each in element.texts:
@@ -224,7 +226,9 @@ def _program(
     first = parts[0]
     name = "".join(piece for _, piece in first.pieces)
     if first.given is not None or any(kind == "argument" for kind, _ in first.pieces) or not name:
-        document.refuse(("program", "argv", 0), "the program itself is a fixed text; no argument can choose it")
+        document.refuse(
+            ("program", "argv", 0), "the program itself is a fixed text, which no argument chooses; write its name"
+        )
     if "/" in name and not name.startswith("/"):
         document.refuse(
             ("program", "argv", 0), f"{name!r} is a relative path; give a program's name, or its absolute path"
@@ -239,10 +243,14 @@ def _program(
         stdin = Part(pieces)
     for name in dashes:
         if name not in given:
-            document.refuse(("program", "dashes"), f"{name!r} is no argument; there are {', '.join(given)}")
+            document.refuse(("program", "dashes"), f"{name!r} is no argument; {_known(given)}")
     defaults = freeze({name: schema["default"] for name, schema in given.items() if "default" in schema})
     assert isinstance(defaults, Mapping)
     return ProgramBody(tuple(parts), stdin, MappingProxyType(dict(defaults)), frozenset(dashes))
+
+
+def _known(given: Iterable[str]) -> str:
+    return f"there are {', '.join(given) or 'none: write it beneath [arguments]'}"
 
 
 def _pieces(
@@ -258,8 +266,12 @@ def _pieces(
             pieces.append(("text", literal))
         if field is None:
             continue
-        if field not in given or spec or conversion:
-            document.refuse(way, f"{{{field}}} is no argument; there are {', '.join(given) or 'none'}")
+        if field not in given:
+            document.refuse(way, f"{{{field}}} is no argument; {_known(given)}")
+        if spec or conversion:
+            document.refuse(
+                way, f"{{{field}}} has a format or a conversion, and none is taken; write {{{field}}} alone"
+            )
         if field not in sure:
             document.refuse(
                 way,

@@ -118,7 +118,7 @@ def read(candidate: Candidate, directory: Path) -> bytes:
             f"{origin}:1: the file cannot be read: {error.strerror}; make it readable to the daemon"
         ) from error
     if len(text) > MAX_BYTES:
-        raise ConfigurationError(f"{origin}:1: the file has more than {MAX_BYTES} bytes; a tool is shorter")
+        raise ConfigurationError(f"{origin}:1: the file has more than {MAX_BYTES} bytes; shorten it")
     return text
 
 
@@ -157,8 +157,10 @@ def installed(name: str) -> Code:
             f"{', '.join(known) or 'none'}. Install it where the daemon runs, or take it out of [tools] packages"
         )
     point = points[0]
-    if len(points) > 1 or point.dist is None:
+    if len(points) > 1:
         raise ConfigurationError(f"{len(points)} installed distributions have an entry point {name!r}; uninstall one")
+    if point.dist is None:
+        raise ConfigurationError(f"the entry point {name!r} is of no installed distribution; install its wheel")
     origin = f"{point.dist.name} {point.dist.version} ({point.value})"
     top = point.module.partition(".")[0]
     modules = []
