@@ -91,6 +91,11 @@ class Worker:
         self._closed = False
         self._loop.add_reader(pidfd, self._ended)
 
+    @property
+    def host_pid(self) -> int:
+        """Of its pid 1, as this process's pid namespace has it; -1 where it has ended."""
+        return self._sampled.pid
+
     async def join(self, cgroups: Cgroups) -> Layer:
         """Puts it into a control group of its own, before it goes on; says whether the limits are in force."""
         failure = ""

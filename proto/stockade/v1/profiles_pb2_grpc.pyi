@@ -48,7 +48,8 @@ class ProfilesStub:
     layer by layer. Changes nothing that stays; takes seconds. Safe to repeat.
 
     PERMISSION_DENIED: a text was given to a daemon that is not private, which runs profiles by name only.
-    FAILED_PRECONDITION: no worker could be made, with the reason.
+    FAILED_PRECONDITION: no worker could be made, with the reason. RESOURCE_EXHAUSTED: probes, and checks of tool files,
+    take turns, and too many wait; later the same request is taken (metadata stockade-retry: later).
     """
 
 @_typing.type_check_only
@@ -71,7 +72,8 @@ class ProfilesAsyncStub(ProfilesStub):
     layer by layer. Changes nothing that stays; takes seconds. Safe to repeat.
 
     PERMISSION_DENIED: a text was given to a daemon that is not private, which runs profiles by name only.
-    FAILED_PRECONDITION: no worker could be made, with the reason.
+    FAILED_PRECONDITION: no worker could be made, with the reason. RESOURCE_EXHAUSTED: probes, and checks of tool files,
+    take turns, and too many wait; later the same request is taken (metadata stockade-retry: later).
     """
 
 class ProfilesServicer(metaclass=_abc_1.ABCMeta):
@@ -121,7 +123,8 @@ class ProfilesServicer(metaclass=_abc_1.ABCMeta):
         layer by layer. Changes nothing that stays; takes seconds. Safe to repeat.
 
         PERMISSION_DENIED: a text was given to a daemon that is not private, which runs profiles by name only.
-        FAILED_PRECONDITION: no worker could be made, with the reason.
+        FAILED_PRECONDITION: no worker could be made, with the reason. RESOURCE_EXHAUSTED: probes, and checks of tool files,
+        take turns, and too many wait; later the same request is taken (metadata stockade-retry: later).
         """
 
 def add_ProfilesServicer_to_server(servicer: ProfilesServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
