@@ -52,7 +52,7 @@ probes: $(STAMP)  ## ask every isolation probe: all profiles, all ways in, as ro
 bench: $(STAMP)  ## measure what calls cost here and now, into docs/bench; ARGS: --quick, --out DIR, parts
 	$(BIN)/python -m tests.bench $(ARGS)
 
-soak: $(STAMP)  ## thousands of calls at one daemon, which must not grow; ARGS: --calls, --jobs, --workspace, --seed
+soak: $(STAMP)  ## thousands of calls at one daemon, which must not grow; ARGS: --calls, --warm-up, --jobs, --workspace, --seed
 	$(BIN)/python tests/leaks.py -- $(BIN)/python -m tests.soak $(ARGS)
 
 demo: $(STAMP)  ## watch an agent fix a fault in a real program, through Stockade

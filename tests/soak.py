@@ -2,9 +2,10 @@
 
     python -m tests.soak [--calls 5000] [--warm-up 1000] [--jobs 4] [--workspace DIR] [--seed N]
 
-Clients read, edit, run commands that succeed, fail and are killed by their timeout, take calls back, drop their
-connections, and open and close sessions, with a `stockaded serve` of its own. After a warm-up, in which buffers fill
-and pools reach their size, the calls begin to count; twenty times all clients pause and the daemon is looked at
+Clients read, edit, run commands that succeed, fail and are killed by their timeout, call tools of their own, take calls
+back, drop their connections, have profiles probed and tool files checked, and open and close sessions, half of them
+under a profile that hides names, with a `stockaded serve` of its own. After a warm-up, in which buffers fill and pools
+reach their size, the calls begin to count; twenty times all clients pause and the daemon is looked at
 (tests/figures.py).
 
 Exit status: 0 nothing grows; 1 something does, or a call ended otherwise than it should; 130 interrupted.
@@ -26,7 +27,7 @@ from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Final
 
-from stockade_client import connect
+from stockade_client import Daemon, connect
 from stockade_client.results import CallResult
 from stockade_client.session import Session
 from stockade_daemon.sandbox.scratch import remove_tree
@@ -47,8 +48,33 @@ KINDS: Final = {
     "refused": 3,
     "timeout": 4,
     "cancelled": 4,
+    "tool": 6,
+    "program": 4,
+    "checked": 2,
+    "probed": 1,
 }
+WARM_UP: Final = 1000
 PROFILE: Final = 'extends = "dev"\nwiden = ["approval.writes"]\n[approval]\nwrites = "allow"\n'
+PROFILES: Final = {"soak": PROFILE, "soak-hidden": f'{PROFILE}[filesystem]\nhidden = ["**/.env", "keys"]\n'}
+TOOLS: Final = {
+    "lines.py": '''
+from stockade_toolkit import Files, tool
+
+@tool
+def lines(path: str, files: Files) -> int:
+    """Counts the lines of a file.
+
+    path: The file.
+    """
+    return files.open(path).content().count(b"\\n")
+''',
+    "hidden.toml": """
+description = "Looks for names that a profile hides."
+access = "read"
+[program]
+argv = ["sh", "-c", "ls -d keys web/.env 2>/dev/null; echo looked"]
+""",
+}
 
 
 class Unexpected(Exception):
@@ -66,7 +92,9 @@ class Job:
         self._count = 0
         self._lasting = lasting  # keeps one session: what leaks into a session would go with it
         self._stack = AsyncExitStack()
+        self._daemon: Daemon | None = None
         self._session: Session | None = None
+        self._profile = "soak"
         self._left = 0
         (workspace / self._file).write_text("count 0\n")
 
@@ -77,7 +105,11 @@ class Job:
     async def work(self, calls: int, done: Counter[str]) -> None:
         for _ in range(calls):
             kind = self._random.choices(list(KINDS), list(KINDS.values()))[0]
-            await self._one(await self._open(), kind)
+            session = await self._open()
+            if kind in ("probed", "checked"):
+                await self._ask(kind)
+            else:
+                await self._one(session, kind)
             done[kind] += 1
         if not self._lasting:
             await self.close()
@@ -92,8 +124,9 @@ class Job:
         if self._session is not None and self._left == 0 and not self._lasting:
             await self.close()
         if self._session is None:
-            daemon = await self._stack.enter_async_context(connect(self._address))
-            opened = daemon.session(workspace=self._workspace, profile="soak")
+            self._daemon = await self._stack.enter_async_context(connect(self._address))
+            self._profile = "soak" if self._lasting else self._random.choice(list(PROFILES))
+            opened = self._daemon.session(workspace=self._workspace, profile=self._profile)
             self._session = await self._stack.enter_async_context(opened)
             self._left = SESSION_CALLS
             # An edit wants its file to have been seen by its session.
@@ -122,6 +155,26 @@ class Job:
                 expect(await session.call("shell", command="echo begun; sleep 60", timeout_s=0.2), "TOOL_TIMEOUT")
             case "cancelled":
                 await self._cancel(session)
+            case "tool":
+                expect(await session.call("lines", path=self._file), "")
+            case "program":
+                result = await session.call("hidden")
+                expect(result, "", status=0)
+                shown = "" if self._profile == "soak-hidden" else "keys\nweb/.env\n"
+                if result.field("stdout") != f"{shown}looked\n":
+                    raise Unexpected(f"{self._profile} shows {result.field('stdout')!r}")
+
+    async def _ask(self, kind: str) -> None:
+        """What starts workers of the daemon's, outside of any session."""
+        assert self._daemon is not None
+        if kind == "checked":
+            found = await self._daemon.check_tool("lines.py", TOOLS["lines.py"].encode())
+            wrong = found.fault
+        else:
+            probed = await self._daemon.profiles.probe(self._random.choice(list(PROFILES)))
+            wrong = "" if probed.ok else str([each for each in probed.attempts if each.verdict != "held"])
+        if wrong:
+            raise Unexpected(f"what was {kind} is wrong: {wrong}")
 
     async def _cancel(self, session: Session) -> None:
         call = await session.start("shell", command="echo begun; exec sleep 60")
@@ -207,7 +260,7 @@ def rows(ledger: Path) -> dict[str, int]:
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="soak", description="Many calls in a row; fails where a daemon grows.")
     parser.add_argument("--calls", type=int, default=5000)
-    parser.add_argument("--warm-up", type=int, default=1000, metavar="CALLS", help="calls before those that count")
+    parser.add_argument("--warm-up", type=int, default=WARM_UP, metavar="CALLS", help="calls before those that count")
     parser.add_argument("--jobs", type=int, default=4, help="clients at the same time")
     parser.add_argument("--workspace", type=Path, help="make the workspace below this directory, not in TMPDIR")
     parser.add_argument("--seed", type=int, default=random.randrange(10**6))
@@ -217,14 +270,22 @@ def main(arguments: list[str]) -> int:
     print(
         f"soak: {options.calls} calls after {options.warm_up}, {options.jobs} jobs, --seed {options.seed}", flush=True
     )
+    if options.calls < figures.SHORTEST:
+        print(f"soak: memory is not judged over fewer than {figures.SHORTEST} calls: its noise is more than the bound")
+    if options.warm_up < WARM_UP:
+        print(f"soak: after fewer than {WARM_UP} calls of warm-up, what fills at the beginning may count as growth")
     directory = Path(tempfile.mkdtemp(prefix="soak-"))
     workspace = Path(tempfile.mkdtemp(prefix="soak-", dir=options.workspace))
     daemon = Stockaded(directory, workspaces=workspace)
-    profiles = directory / "profiles"
-    profiles.mkdir()
-    (profiles / "soak.toml").write_text(PROFILE)
-    with daemon.configuration.open("a") as configuration:
-        configuration.write(f'[profiles]\npaths = ["{profiles}"]\n')
+    for place, texts in (("profiles", {f"{name}.toml": text for name, text in PROFILES.items()}), ("tools", TOOLS)):
+        (directory / place).mkdir()
+        for name, text in texts.items():
+            (directory / place / name).write_text(text)
+        with daemon.configuration.open("a") as configuration:
+            configuration.write(f'[{place}]\npaths = ["{directory / place}"]\n')
+    for name in ("keys/private", "web/.env"):
+        (workspace / name).parent.mkdir()
+        (workspace / name).touch()
     grown: list[str] = []
     try:
         daemon.start()

@@ -64,8 +64,8 @@ def _version() -> str:
 def _stockade() -> None:
     """Run the tools that AI agents call, in sandboxes, behind a gate, with a ledger.
 
-    Commands use the daemon at $STOCKADE_ADDRESS, or without that the one at the default socket; where there is none
-    they start a private one for their own lifetime.
+    Commands use the daemon at $STOCKADE_ADDRESS, or without that the one at the default socket; where there is none,
+    or with --private, they start a private one for their own lifetime.
 
     Exit status: 0 ok, 1 the call failed, 2 usage, 3 daemon or infrastructure, 130 interrupted; `exec` has the
     program's own.

@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from stockade.v1 import catalog_pb2, daemon_pb2, sessions_pb2
@@ -149,12 +149,17 @@ class Daemon:
         request = catalog_pb2.GetReferenceRequest()
         return wire.catalog_of(tools, await self._link.ask(self._link.catalog.GetReference, request, "tell its terms"))
 
-    async def check_tool(self, name: str, text: bytes) -> CheckedTools:
+    async def check_tool(self, name: str, text: bytes, places: Iterable[str] = ()) -> CheckedTools:
         """Judges the text of a tool file of that name, as the daemon judges those in its directories.
 
-        Raises InvalidRequest for a name that no tool file has.
+        places: paths of the file and of directories that lead to it, whose owner and mode are judged as well.
+
+        Raises InvalidRequest for what is no file's name, OSError for a place that cannot be looked at, Busy.
         """
         request = catalog_pb2.CheckToolRequest(name=wire.said(name, "the file's name"), text=text)
+        for path in places:
+            found = os.stat(path)
+            request.places.add(path=wire.said(path, "the path"), uid=found.st_uid, mode=found.st_mode)
         response = await self._link.ask(self._link.catalog.CheckTool, request, f"check {name}", wait_s=30.0)
         return CheckedTools(tuple(map(wire.tool_of, response.tools)), response.fault)
 

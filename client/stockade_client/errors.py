@@ -15,6 +15,7 @@ StockadeError
     ├── NotPossible            not in this state: a closed session, a draining daemon
     │   ├── AskAlreadyDecided      somebody answered before
     │   └── AskChanged             what was shown is no longer what would be done
+    ├── Busy                   too many of its kind at once: repeat it later
     └── TooLarge               more bytes than a request may have
 
 A call that was refused, failed or killed is not an error of the client: it is a CallResult whose `ok` is
@@ -110,5 +111,11 @@ class AskChanged(NotPossible):
 
 class TooLarge(RequestRefused):
     """More bytes than a request may have."""
+
+    status = "RESOURCE_EXHAUSTED"
+
+
+class Busy(RequestRefused):
+    """Too many requests of this kind at once; the same one can be taken later."""
 
     status = "RESOURCE_EXHAUSTED"

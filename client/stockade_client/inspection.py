@@ -80,8 +80,9 @@ class Attempt:
 
     layer: str
     what: str
-    verdict: str  # held | open | absent
+    verdict: str  # held | open | absent | untried
     detail: str
+    by: str  # who refused it, where that was not the layer
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +92,13 @@ class Probed:
 
     @property
     def ok(self) -> bool:
-        """Whether everything that the profile forbids was refused."""
-        return all(attempt.verdict != "open" for attempt in self.attempts)
+        """Whether everything that the profile forbids was tried and refused."""
+        return all(attempt.verdict in ("held", "absent") for attempt in self.attempts)
+
+    @property
+    def open(self) -> bool:
+        """Whether something was done that the profile forbids."""
+        return any(attempt.verdict == "open" for attempt in self.attempts)
 
 
 class Inspection:
@@ -136,7 +142,7 @@ class Inspection:
         request = profiles_pb2.ProbeProfileRequest(profile=_chosen(profile))
         response = await self._link.ask(self._link.profiles.Probe, request, "probe a profile", wait_s=PROBE_S)
         return Probed(
-            tuple(Attempt(each.layer, each.what, each.verdict, each.detail) for each in response.attempts),
+            tuple(Attempt(each.layer, each.what, each.verdict, each.detail, each.by) for each in response.attempts),
             tuple(wire.layer_of(each) for each in response.layers),
         )
 

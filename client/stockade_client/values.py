@@ -105,6 +105,7 @@ class ErrorMeaning:
     domain: str
     retry: str  # safe | unsafe | never
     meaning: str
+    of_tools: bool  # a tool's body may give it for itself
 
 
 @dataclass(frozen=True, slots=True)

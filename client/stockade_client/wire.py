@@ -29,6 +29,7 @@ from stockade_client.values import (
 
 # Trailing metadata in which the daemon names one of the stable error codes beside the status.
 CODE_METADATA: Final = "stockade-code"
+RETRY_METADATA: Final = "stockade-retry"  # "later": the same request can be taken later
 
 # The daemon is away and may come back; what was sent is safe to send again.
 AWAY: Final = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED})
@@ -57,7 +58,7 @@ def error_of(error: aio.AioRpcError, what: str, afterwards: str = AFTERWARDS) ->
     """
     status = error.code()
     details = error.details() or ""
-    code = _code(error)
+    code = _metadata(error, CODE_METADATA)
     if status in AWAY:
         # grpc's own text tells how a connection failed, which helps nobody to get the daemon back.
         return errors.NoAnswer(f"the daemon is gone, asked to {what}; {afterwards}")
@@ -73,6 +74,8 @@ def error_of(error: aio.AioRpcError, what: str, afterwards: str = AFTERWARDS) ->
         return errors.AskAlreadyDecided(details, code=code)
     if code == "APPROVAL_MISMATCH":
         return errors.AskChanged(details, code=code)
+    if _metadata(error, RETRY_METADATA) == "later":
+        return errors.Busy(details, code=code)
     kind = _BY_STATUS.get(status.name)
     if kind is not None:
         return kind(details or f"the daemon refused to {what}", code=code)
@@ -96,9 +99,9 @@ def said(value: str, what: str) -> str:
     return value
 
 
-def _code(error: aio.AioRpcError) -> str:
+def _metadata(error: aio.AioRpcError, name: str) -> str:
     for key, value in error.trailing_metadata() or ():
-        if key == CODE_METADATA:
+        if key == name:
             return value.decode("ascii", "replace") if isinstance(value, bytes) else value
     return ""
 
@@ -235,6 +238,8 @@ def catalog_of(tools: catalog_pb2.ListToolsResponse, reference: catalog_pb2.GetR
         tools=tuple(map(tool_of, tools.tools)),
         refused=tuple(RefusedTools(each.reason, tuple(each.kept)) for each in tools.refused),
         profiles=tuple(ProfileMeaning(each.name, each.description, each.fault) for each in reference.profiles),
-        errors=tuple(ErrorMeaning(each.code, each.domain, each.retry, each.meaning) for each in reference.errors),
+        errors=tuple(
+            ErrorMeaning(each.code, each.domain, each.retry, each.meaning, each.of_tools) for each in reference.errors
+        ),
         events=tuple(EventMeaning(each.type, each.meaning) for each in reference.events),
     )

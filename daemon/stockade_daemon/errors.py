@@ -11,6 +11,7 @@ StockadeError
 │   ├── Aborted             the caller took it back
 │   └── InfrastructureFailure  disk, ledger, a worker killed from outside
 ├── RequestError        the request could not be taken at all; rpc/wire.py maps it to a gRPC status
+│   └── Busy                too many of its kind at once: later it can
 └── ConfigurationError  a profile or configuration file is faulty; names file, line and the nearest valid key
 
 Anything else is a bug and is reported as one.
@@ -67,6 +68,15 @@ CODES: Final[dict[str, tuple[str, str]]] = {
     "FS_PATCH_CONFLICT": ("tool", "never"),
     "FS_IO_ERROR": ("infrastructure", "unsafe"),
 }
+
+# Of these, the ones that a tool's body may give for itself. Others are the daemon's word: a body repeats them only
+# after the daemon has said them in this call.
+OF_TOOLS: Final = frozenset(
+    {
+        "INVALID_ARGS", "TOOL_FAILED", "FS_EDIT_NOT_FOUND", "FS_AMBIGUOUS_EDIT", "FS_NOT_TEXT", "FS_NOT_UTF8",
+        "SEARCH_INVALID_PATTERN", "FS_PATCH_INVALID", "FS_PATCH_CONFLICT", "FS_IO_ERROR",
+    }
+)  # fmt: skip
 
 
 class StockadeError(Exception):
@@ -126,6 +136,13 @@ class RequestError(StockadeError):
         self.status = status
         self.message = message
         self.code = code  # a stable code of CODES where one fits, else empty
+
+
+class Busy(RequestError):
+    """Too many requests of this kind at once: the same one can be taken later."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("RESOURCE_EXHAUSTED", message)
 
 
 @dataclass(frozen=True, slots=True)

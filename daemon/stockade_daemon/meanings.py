@@ -5,7 +5,7 @@ from typing import Final
 # Keys: the codes of errors.CODES.
 OF_CODES: Final[dict[str, str]] = {
     "INVALID_ARGS": "The arguments are not lossless JSON, or do not fit the tool's schema; every fault is listed.",
-    "UNKNOWN_TOOL": "There is no such tool; the nearest are named.",
+    "UNKNOWN_TOOL": "There is no such tool; the nearest is named, and the refused file that may have it.",
     "DENIED": "The profile, a guard or a later stage said no, or the session cannot have its profile's present "
     "version.",
     "APPROVAL_REJECTED": "Somebody said no, or the session is never to ask.",
@@ -74,7 +74,9 @@ OF_EVENTS: Final[dict[str, str]] = {
     "fs/committed": "it was made",
     "policy/post-execute": "the outcome was accepted or blocked",
     "tool/result": "the call's one result",
-    "catalog/changed": "there are other tools: `generation`, and the names `added`, `changed`, `removed`",
-    "catalog/refused": "a tool file cannot be used: `reason`, and which of its tools of before were `kept`",
+    "catalog/changed": "there are other tools: `generation`, and the names `added`, `changed`, `removed`; in the "
+    "sessions that are at hand",
+    "catalog/refused": "a tool file cannot be used: `reason`, and which of its tools of before were `kept`; in "
+    "the sessions that are at hand",
     "context/message": "a stage has something to tell the agent, after the result: `text`",
 }

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from stockade_daemon import meanings
-from stockade_daemon.errors import CODES
+from stockade_daemon.errors import CODES, OF_TOOLS
 from stockade_daemon.profiles import read as profiles
 from stockade_daemon.registry import Registry, thaw
 from stockade_daemon.values import Manifest, Profile
@@ -95,7 +95,10 @@ def _settings(found: list[Profile]) -> Iterable[tuple[str, ...]]:
 
 
 def _errors() -> str:
-    rows = ((f"`{code}`", domain, retry, meanings.OF_CODES[code]) for code, (domain, retry) in CODES.items())
+    rows = (
+        (f"`{code}`", domain, retry, _word(code in OF_TOOLS), meanings.OF_CODES[code])
+        for code, (domain, retry) in CODES.items()
+    )
     return "\n".join(
         [
             _MADE,
@@ -103,7 +106,9 @@ def _errors() -> str:
             "`domain` says whose matter it is, `retry` whether doing the same again is *safe* (it cannot do harm),\n"
             "*unsafe* (it might apply something twice) or useless (*never*: it will fail the same way). Where a model\n"
             "can recover, the message ends with the remedy. Codes are stable.\n",
-            _table(["Code", "Domain", "Retry", "Meaning"], rows),
+            "`Of tools` are those that a tool of yours may give by `ToolError`. Another one that it gives becomes\n"
+            "`INVALID_TOOL_OUTPUT`, with the tool's message, unless it is what the daemon has just answered to it.\n",
+            _table(["Code", "Domain", "Retry", "Of tools", "Meaning"], rows),
         ]
     )
 

@@ -62,6 +62,14 @@ _MOST_UNKNOWN: Final = 50
 
 def read(document: Document, keys: Sequence[Key[Any]]) -> Settings:
     """Checks a file against its keys. Raises ConfigurationError with every mistake in it."""
+    found, mistakes = examine(document, keys)
+    if mistakes:
+        raise ConfigurationError(*mistakes)
+    return found
+
+
+def examine(document: Document, keys: Sequence[Key[Any]]) -> tuple[Settings, list[Mistake]]:
+    """What a file sets that fits, and every mistake in it, in the file's order."""
     mistakes = _unknown_keys(document, keys)
     values: dict[str, Any] = {}
     for key in keys:
@@ -74,9 +82,8 @@ def read(document: Document, keys: Sequence[Key[Any]]) -> Settings:
             mistakes += [
                 document.mistake((*key.way, *each.within), f"`{key.name}` {each}") for each in (unfit, *unfit.more)
             ]
-    if mistakes:
-        raise ConfigurationError(*sorted(mistakes, key=lambda mistake: (mistake.line, mistake.column)))
-    return Settings(document=document, values=values)
+    mistakes.sort(key=lambda mistake: (mistake.line, mistake.column))
+    return Settings(document=document, values=values), mistakes
 
 
 def nearest(word: str, words: Iterable[str]) -> str | None:
@@ -172,7 +179,7 @@ def text(most: int) -> Check[str]:
         if not isinstance(value, str):
             raise Unfit(f"must be text in quotes, not {_kind(value)}")
         if len(value) > most:
-            raise Unfit(f"has {len(value)} characters; at most {most} are allowed")
+            raise Unfit(f"has {len(value)} characters; at most {most} are allowed, so shorten it")
         for character in value:
             if character < " " and character not in "\n\t":
                 raise Unfit(f"holds the control character {character!r}; remove it")
@@ -204,7 +211,7 @@ def several(each: Check[Item], *, most: int) -> Check[tuple[Item, ...]]:
         if not isinstance(value, list):
             raise Unfit(f"must be an array in brackets, not {_kind(value)}")
         if len(value) > most:
-            raise Unfit(f"has {len(value)} elements; at most {most} are allowed")
+            raise Unfit(f"has {len(value)} elements; at most {most} are allowed, so remove some")
         items: list[Item] = []
         faults: list[Unfit] = []
         for index, element in enumerate(value):
@@ -229,7 +236,7 @@ def mapping(name: Check[str], each: Check[Item], *, most: int) -> Check[dict[str
         if not isinstance(value, dict):
             raise Unfit(f"must be a table, not {_kind(value)}")
         if len(value) > most:
-            raise Unfit(f"has {len(value)} entries; at most {most} are allowed")
+            raise Unfit(f"has {len(value)} entries; at most {most} are allowed, so remove some")
         result: dict[str, Item] = {}
         faults: list[Unfit] = []
         for key, element in value.items():
@@ -266,7 +273,7 @@ def absolute_path(value: object) -> str:
                 kept.append(part)
         raise Unfit(f"is {_shown(value)}; write the path in its normal form, {_shown('/' + '/'.join(kept))}")
     if len(value.encode("utf-8", "surrogatepass")) > 4095:
-        raise Unfit("is longer than the 4095 bytes that the kernel takes")
+        raise Unfit("is longer than the 4095 bytes that the kernel takes; use a shorter one")
     return value
 
 

@@ -72,7 +72,7 @@ class Part:
 
     pieces: tuple[tuple[Literal["text", "argument"], str], ...]
     given: str | None = None  # left out unless this argument is given, and is not false
-    bare: bool = False  # it is one name alone, and stands before any "--"
+    bare: bool = False  # it begins with an argument, where options are not over
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,8 @@
 """What Landlock says of a worker's root: everything may be read, a few places may be written. In place: of the host."""
 
-from stockade_worker import landlock
+import os
+
+from stockade_worker import landlock, trees
 
 _TEMPORARY = ("/tmp", "/var/tmp", "/dev/shm")
 _FILES = ("/dev/null", "/dev/zero", "/dev/full", "/proc")
@@ -12,8 +14,11 @@ _WITNESS = "/dev/urandom"
 _DEVICES = ("/dev/random", "/dev/urandom")
 
 
-def restrict_in_place(readable: tuple[str, ...]) -> None:
+def restrict_in_place(readable: tuple[str, ...], mounts: tuple[str, ...]) -> None:
     """Restricts this process in the host's own view: `readable` trees and files may be read, nothing may be written.
+
+    `mounts`: those that a profile adds. They are judged here, and the rule is for what was judged, whatever becomes of
+    their names. Raises trees.Unusable for one that cannot be shown.
 
     Raises OSError where Landlock cannot hold what nothing else does then: without scopes a worker could signal
     processes of its uid.
@@ -25,7 +30,14 @@ def restrict_in_place(readable: tuple[str, ...]) -> None:
             f"without user namespaces files and signals are kept from workers by Landlock alone, and its ABI is "
             f"{found} here; ABI {landlock.SCOPES_ABI} is needed (Linux 6.12)",
         )
-    landlock.restrict(landlock.Rules(readable=(*readable, *_DEVICES), changeable=(), writable=_FILES[:3], tcp=False))
+    places = [trees.judged(path)[0] for path in mounts]
+    try:
+        landlock.restrict(
+            landlock.Rules(readable=(*readable, *places, *_DEVICES), changeable=(), writable=_FILES[:3], tcp=False)
+        )
+    finally:
+        for place in places:
+            os.close(place)
     if not landlock.holds(_WITNESS):
         raise OSError(0, f"Landlock was entered and {_WITNESS} can still be written")
 

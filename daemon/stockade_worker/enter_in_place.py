@@ -64,11 +64,13 @@ def _become_body(plan: WorkerPlan, *, control: int, requests: int, parent: int) 
         kernel.prctl(kernel.PR_SET_DUMPABLE, 1)  # for its own /proc/self/status
         status = facts.opened()
         step = "capabilities"
+        if os.geteuid() == 0:
+            raise OSError(0, "it would be root")  # the daemon sees to it; nothing else here would hold it
         privileges.clear()
         step = "no_new_privs"
         privileges.no_new_privileges()
         step = "landlock"
-        confinement.restrict_in_place(plan.readable or ())
+        confinement.restrict_in_place(plan.readable or (), plan.mounts)
         step = "seccomp"
         filters.load(plan.allow_filter, plan.argument_filter)
         step = "facts"

@@ -5,7 +5,7 @@ from typing import IO, Any
 
 from stockade_worker import landlock
 
-_WANTED = {"Groups", "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs", "Seccomp"}
+_WANTED = {"Uid", "Gid", "Groups", "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs", "Seccomp"}
 
 
 def of_this_process(status: IO[str] | None = None) -> dict[str, Any]:

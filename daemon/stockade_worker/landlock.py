@@ -50,7 +50,7 @@ _OF_A_FILE = EXECUTE | _WRITE  # all else is about directories, and refused with
 class Rules:
     """What a worker may do, as Landlock can say it."""
 
-    readable: tuple[str, ...]  # trees, or files
+    readable: tuple[str | int, ...]  # trees, or files; or descriptors of them
     changeable: tuple[str, ...]  # trees
     writable: tuple[str, ...]  # files, or trees whose files, may be read and written and nothing else
     tcp: bool  # whether TCP is allowed, in the worker's own network
@@ -99,9 +99,9 @@ def holds(path: str) -> bool:
     return False
 
 
-def _allow(ruleset: int, path: str, access: int) -> None:
+def _allow(ruleset: int, path: str | int, access: int) -> None:
     try:
-        parent = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        parent = os.dup(path) if isinstance(path, int) else os.open(path, os.O_PATH | os.O_CLOEXEC)
     except FileNotFoundError:
         return
     try:

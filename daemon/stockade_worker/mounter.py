@@ -193,39 +193,47 @@ def _lower(key: int, cover: str | None) -> Iterator[str]:
         os.close(held)
 
 
-def _prepare(mode: str, place: str) -> None:
-    """Enters a mount namespace of our own and makes the private tmpfs at `place` the working directory.
+def _enter(mode: str, worker: int | None) -> None:
+    """Enters a mount namespace of our own. Raises OSError where this process, or templates, cannot have namespaces.
 
-    Raises OSError where workers could not have a user namespace.
+    `worker`: a host uid of those that templates will have.
     """
-    if mode == IN_PLACE:
-        return
     if mode == "user":
         uid, gid = os.getuid(), os.getgid()
         kernel.unshare(kernel.CLONE_NEWUSER | kernel.CLONE_NEWNS)
         userns.map_single(INSIDE_UID, uid, gid)
     else:
-        _try_user_namespace()
+        _try_as(worker)
         kernel.unshare(kernel.CLONE_NEWNS)
     # First of all, or what is mounted here reaches the host.
     kernel.mount(None, "/", None, kernel.MS_REC | kernel.MS_PRIVATE)
-    kernel.mount("stockade", place, "tmpfs", kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC, "mode=700,size=1m")
-    os.chdir(place)
-    os.mkdir(_EMPTY, 0o755)
 
 
-def _try_user_namespace() -> None:
-    """Has a child make one, as each template of root will have to. Raises OSError."""
+def _try_as(worker: int | None) -> None:
+    """Has a child make a user namespace as a template does: when it has given up root. Raises OSError."""
     pid = os.fork()
     if pid == 0:
         try:
-            kernel.unshare(kernel.CLONE_NEWUSER)
+            if worker is not None:
+                os.setgroups([])
+                os.setresgid(worker, worker, worker)
+                os.setresuid(worker, worker, worker)
+            kernel.unshare(kernel.CLONE_NEWUSER | kernel.CLONE_NEWNS)
+            # Where a security module lets it be made and takes its rights away, this is refused (userns and AppArmor).
+            kernel.mount(None, "/", None, kernel.MS_REC | kernel.MS_PRIVATE)
         except OSError as error:
             os._exit(error.errno or 1)
         os._exit(0)
     number = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     if number:
-        raise OSError(number, f"unshare {kernel.CLONE_NEWUSER:#x}: {os.strerror(number)}")
+        raise OSError(number, f"making a user namespace: {os.strerror(number)}")
+
+
+def _take_place(place: str) -> None:
+    """Makes the private tmpfs at `place` the working directory."""
+    kernel.mount("stockade", place, "tmpfs", kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC, "mode=700,size=1m")
+    os.chdir(place)
+    os.mkdir(_EMPTY, 0o755)
 
 
 def main() -> None:
@@ -238,10 +246,14 @@ def main() -> None:
     if start is None or os.getppid() != start.header["parent"]:
         return  # the daemon died before the death signal was set
     mode = str(start.header["mode"])
+    step = "namespaces"
     try:
-        _prepare(mode, str(start.header["place"]))
+        if mode != IN_PLACE:
+            _enter(mode, start.header["worker"])
+            step = "mounts"
+            _take_place(str(start.header["place"]))
     except OSError as error:
-        channel.send({"type": "failed", "errno": error.errno or 0, "message": str(error)})
+        channel.send({"type": "failed", "step": step, "errno": error.errno or 0, "message": str(error)})
         return
     channel.send({"type": "ready"})
     Mounter(channel, mode).serve()

@@ -20,6 +20,7 @@ class WorkerPlan:
     file_bytes: int
     allow_filter: bytes
     argument_filter: bytes
+    mounts: tuple[str, ...] = ()  # in place: those of the profile, not judged yet
     readable: tuple[str, ...] | None = None  # in place (enter_in_place.py): trees and files that may be read; else None
 
     @classmethod
@@ -40,5 +41,6 @@ class WorkerPlan:
             file_bytes=int(limits["file_bytes"]),
             allow_filter=blob[:border],
             argument_filter=blob[border:],
+            mounts=tuple(header["mounts"]),
             readable=None if header["readable"] is None else tuple(header["readable"]),
         )

@@ -16,6 +16,7 @@ from typing import Any, Final
 from stockade_worker import idmap, kernel, userns
 
 _INSIDE = 1000
+_worker: int | None = None
 _STRANGER: Final = 1_999_999_000  # a uid for trying an id map: what no account has
 _PR_GET_SECCOMP = 21
 _SECCOMP = {"x86_64": 317, "aarch64": 277}[os.uname().machine]
@@ -28,9 +29,11 @@ _CALLS: Final = {"openat2": (437, "5.6"), "fsopen": (430, "5.2"), "open_tree": (
 
 
 def main() -> None:
-    """Arguments: an empty directory that may be used up, then paths to id-map."""
-    place, paths = sys.argv[1], sys.argv[2:]
+    """Arguments: a host uid that templates have, or "-"; an empty directory that may be used up; paths to id-map."""
+    global _worker
+    place, paths = sys.argv[2], sys.argv[3:]
     root = os.geteuid() == 0
+    _worker = None if sys.argv[1] == "-" else int(sys.argv[1])
     own = {name: _layers(f"{place}/{name}") for name in ("user", "root")}
     answers: dict[str, Any] = {
         "landlock": _landlock(),
@@ -98,6 +101,12 @@ def _seccomp() -> None:
 
 
 def _user(more: int = 0) -> None:
+    """As a template does: when it has given up root."""
+    if _worker is not None:
+        os.setgroups([])
+        os.setresgid(_worker, _worker, _worker)
+        os.setresuid(_worker, _worker, _worker)
+        kernel.prctl(kernel.PR_SET_DUMPABLE, 1)  # or /proc/self is still root's; a template executes a program instead
     uid, gid = os.getuid(), os.getgid()
     kernel.unshare(kernel.CLONE_NEWUSER)
     userns.map_single(_INSIDE, uid, gid)

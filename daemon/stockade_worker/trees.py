@@ -51,18 +51,8 @@ def hold(path: str, empty: str) -> Held:
 
     `empty`: a directory that is empty, which an overlay wants where it has no upper one. Raises Unusable.
     """
+    place, real = judged(path)
     try:
-        place = os.open(path, os.O_PATH | os.O_CLOEXEC)
-    except FileNotFoundError:
-        raise Unusable(f"{path}, which does not exist on this host; create it, or take it out of the profile") from None
-    except OSError as error:
-        raise Unusable(f"{path}, which cannot be opened: {error.strerror}; let the daemon's user search it") from error
-    try:
-        mode = os.fstat(place).st_mode
-        if not (stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
-            raise Unusable(f"{path}, which is neither a directory nor a regular file; take it out of the profile")
-        real = os.readlink(f"/proc/self/fd/{place}")
-        _refuse_views(path, real)
         below = sorted({point for point, _ in _mount_points() if point.startswith(f"{real}/")})
         try:
             held = _held(path, place, empty)
@@ -80,6 +70,29 @@ def hold(path: str, empty: str) -> Held:
         os.close(place)
     inner = [_below(f"{path}{point.removeprefix(real)}", point, empty) for point in below]
     return replace(held, below=tuple(each for each in inner if each is not None))
+
+
+def judged(path: str) -> tuple[int, str]:
+    """The place of a host path, links followed, as a descriptor (O_PATH) that the caller closes, and its real name.
+
+    Raises Unusable where it is no directory or regular file, or shows the host's view of itself.
+    """
+    try:
+        place = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except FileNotFoundError:
+        raise Unusable(f"{path}, which does not exist on this host; create it, or take it out of the profile") from None
+    except OSError as error:
+        raise Unusable(f"{path}, which cannot be opened: {error.strerror}; let the daemon's user search it") from error
+    try:
+        mode = os.fstat(place).st_mode
+        if not (stat.S_ISDIR(mode) or stat.S_ISREG(mode)):
+            raise Unusable(f"{path}, which is neither a directory nor a regular file; take it out of the profile")
+        real = os.readlink(f"/proc/self/fd/{place}")
+        _refuse_views(path, real)
+    except BaseException:
+        os.close(place)
+        raise
+    return place, real
 
 
 def _held(path: str, place: int, empty: str) -> Held:

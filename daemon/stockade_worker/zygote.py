@@ -56,8 +56,14 @@ def _spawn(channel: Channel, frame: Frame, plan: WorkerPlan) -> None:
     finally:
         for descriptor in frame.descriptors:
             os.close(descriptor)
-    channel.send({"type": "spawned", "id": number}, descriptors=(pidfd,))
-    os.close(pidfd)
+    try:
+        channel.send({"type": "spawned", "id": number}, descriptors=(pidfd,))
+    except OSError as error:
+        # The kernel takes no more descriptors for now (unix(7)): this worker is given up, and no other.
+        signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+        channel.send({"type": "error", "id": number, "errno": error.errno or 0, "message": str(error)})
+    finally:
+        os.close(pidfd)
 
 
 def _reap() -> None:

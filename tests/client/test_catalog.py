@@ -10,6 +10,7 @@ import pytest
 
 from stockade_client import Daemon, InvalidRequest
 from stockade_daemon import meanings
+from stockade_daemon.errors import OF_TOOLS
 
 Stockade = Callable[..., "subprocess.CompletedProcess[bytes]"]
 TOOL = '''
@@ -60,12 +61,20 @@ def test_the_catalog_is_exported_as_models_take_it(stockade: Stockade) -> None:
     }
 
 
+@pytest.mark.parametrize("form", ["text", "json", "mcp"])
+def test_two_forms_of_the_catalog_at_once_are_a_usage_error(stockade: Stockade, form: str) -> None:
+    done = stockade("catalog", "--json", "--format", form)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert b"--json or --format, not both" in done.stderr
+
+
 def test_the_whole_catalog_has_profiles_codes_and_events(stockade: Stockade) -> None:
     whole = form(stockade, "json")
     assert isinstance(whole, dict)
     assert set(whole) == {"generation", "tools", "refused", "profiles", "errors", "events"}
     assert (whole["generation"], whole["refused"]) == (1, [])
     assert {each["code"]: each["meaning"] for each in whole["errors"]} == meanings.OF_CODES
+    assert {each["code"] for each in whole["errors"] if each["of_tools"]} == OF_TOOLS
     assert {each["type"]: each["meaning"] for each in whole["events"]} == meanings.OF_EVENTS
     assert {"strict", "dev"} <= {each["name"] for each in whole["profiles"]}
     assert all(each["description"] and not each["fault"] for each in whole["profiles"])
@@ -101,13 +110,22 @@ def test_tool_check_tells_what_a_file_declares(stockade: Stockade, workspace: Pa
         ("greet.py", TOOL.replace("    name: Whom.\n", ""), "d/greet.py:4: the argument 'name' of greet has no desc"),
         ("greet.py", TOOL.replace("name: str", "*name: str"), "d/greet.py:4: greet takes *name"),
         ("greet.py", TOOL.replace("name: str", "name: str = None"), "annotate it with `| None`"),
-        ("greet.py", TOOL.replace("name: str", "name: str = 5"), "d/greet.py:4: the default of 'name' does not fit"),
+        (
+            "greet.py",
+            TOOL.replace("name: str", "name: str = 5"),
+            "'name' does not fit its type: $.name must be text, not 5; change one",
+        ),
         ("greet.py", TOOL.replace("name: str", "name: str | None"), "add `= None`"),
         ("greet.py", TOOL.replace("name: str", "name: str | int"), "is one of several types"),
         ("greet.py", TOOL.replace("def greet", "async def greet"), "d/greet.py:4: 'greet' is no plain function"),
         ("greet.py", TOOL.replace('"""Greets.', '"""'), "has no docstring"),
         ("greet.py", TOOL.replace("@tool", '@tool(access="all")'), "access must be one of none, read, overlay"),
         ("greet.py", TOOL.replace("@tool", '@tool(title="{who}")'), "{who} is no argument; use {name} of name"),
+        (
+            "greet.py",
+            TOOL.replace("@tool", '@tool(title="{who}")').replace("name: str", ""),
+            "there is none, so take it",
+        ),
         ("greet.py", TOOL.replace("@tool", "@tool(timeout_s=0)"), "timeout_s must be a number above 0"),
         ("greet.py", TOOL.replace("@tool", "@tool(timeout=1)"), "d/greet.py:4: TypeError"),
         ("other.py", TOOL, "d/other.py:4: the tools of this file are named other"),
@@ -127,13 +145,9 @@ def test_tool_check_names_file_and_line(stockade: Stockade, workspace: Path, nam
 
 
 def test_tool_check_refuses_what_is_no_tool_file(stockade: Stockade, workspace: Path) -> None:
-    (workspace / "Tool.py").write_text(TOOL)
-    (workspace / "tool.txt").write_text(TOOL)
     os.mkfifo(workspace / "pipe.py")
     (workspace / "long.py").write_bytes(b"#" * (1024 * 1024 + 1))
     for name, words in (
-        ("Tool.py", "no tool file's name"),
-        ("tool.txt", "no tool file's name"),
         ("pipe.py", "not a regular file"),
         ("long.py", "1024 KiB"),
         ("absent.py", "No such file"),
@@ -141,6 +155,48 @@ def test_tool_check_refuses_what_is_no_tool_file(stockade: Stockade, workspace: 
         done = stockade("tool", "check", name)
         assert done.returncode == 2, name
         assert words in done.stderr.decode()
+
+
+def test_tool_check_tells_a_wrong_name_among_the_other_findings(stockade: Stockade, workspace: Path) -> None:
+    names = ["9-Greet me.py", "greet.py", "greet.TOML", "notes.md", "__.py", f"{'x' * 70}.py"]
+    for name in names:
+        (workspace / name).write_text(TOOL)
+    done = stockade("tool", "check", *names)
+    assert done.returncode == 1
+    assert done.stdout.decode().splitlines() == ["greet.py: greet (read, access none, 30 s)"]
+    told = done.stderr.decode().splitlines()
+    assert [line.split(": ")[1] for line in told] == [f"{name}:1" for name in names if name != "greet.py"]
+    for line, words in zip(
+        told, ("to greet_me.py", "to greet.toml", "ends in .py or .toml", "rename it", f"to {'x' * 64}.py"), strict=True
+    ):
+        assert line.endswith(words) or (words == "ends in .py or .toml" and words in line)
+
+
+@pytest.mark.parametrize("which", ["file", "directory"])
+def test_tool_check_judges_who_could_write_the_file(stockade: Stockade, workspace: Path, which: str) -> None:
+    place = workspace / "tools"
+    place.mkdir()
+    (place / "greet.py").write_text(TOOL)
+    (place / "greet.py" if which == "file" else place).chmod(0o775)
+    path = "tools/greet.py" if which == "file" else "tools"
+    done = stockade("tool", "check", "tools/greet.py")
+    assert done.returncode == 1
+    assert done.stderr.decode() == (
+        f"stockade: tools/greet.py:1: {path} is writable for others (mode 0775), who could put anything there: "
+        f"chmod go-w {path}\n"
+    )
+    link = workspace / "greet.py"
+    link.symlink_to(place / "greet.py")
+    assert f"chmod go-w {workspace}/{path}" in stockade("tool", "check", "greet.py").stderr.decode()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="giving a file to another user needs root")
+def test_tool_check_refuses_a_file_of_another_user(stockade: Stockade, workspace: Path) -> None:
+    (workspace / "greet.py").write_text(TOOL)
+    os.chown(workspace / "greet.py", 12345, 12345)
+    done = stockade("tool", "check", "greet.py")
+    assert done.returncode == 1
+    assert "greet.py belongs to uid 12345" in done.stderr.decode()
 
 
 async def test_checking_a_file_changes_nothing(daemon: Daemon) -> None:

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from stockade_client import Daemon
+
 Stockade = Callable[..., "subprocess.CompletedProcess[bytes]"]
 EDIT = '{"path": "a.txt", "old_string": "two", "new_string": "2"}'
 
@@ -51,7 +53,7 @@ def test_exec_passes_large_outputs_through_whole(stockade: Stockade) -> None:
     [
         (("--", "sh", "-c", "kill -TERM $$"), 128 + signal.SIGTERM, b""),
         (("--", "sh", "-c", "kill -SEGV $$"), 128 + signal.SIGSEGV, b""),
-        (("--timeout", "0.2", "--", "sleep", "60"), 124, b"TOOL_TIMEOUT"),
+        (("--timeout", "0.2", "--", "sleep", "60"), 124, b"TOOL_TIMEOUT: the time was up after 0.2 s (--timeout)"),
         (("--", "no-such-program"), 127, b"no-such-program"),
         (("--timeout", "0", "--", "true"), 2, b"--timeout"),
         (("--workspace", "absent", "--", "true"), 2, b"absent"),
@@ -65,6 +67,34 @@ def test_exec_has_a_status_for_what_is_not_the_programs(
     done = stockade("exec", "--profile", "dev", *arguments)
     assert done.returncode == status, done.stderr
     assert complaint in done.stderr
+
+
+async def test_exec_without_a_timeout_has_all_the_time_of_its_profile(
+    stockade: Stockade, daemon: Daemon, workspace: Path
+) -> None:
+    (workspace / "long.toml").write_text('extends = "dev"\n[limits]\nwall_s = 599\n')
+    for options in ((), ("--timeout", "7")):
+        done = stockade("exec", "--profile", "./long.toml", *options, "--", "true")
+        assert done.returncode == 0, done.stderr
+    assert await times(daemon, workspace) == [599, 7]
+    (workspace / "short.toml").write_text('extends = "dev"\n[limits]\nwall_s = 0.3\n')
+    done = stockade("exec", "--profile", "./short.toml", "--", "sleep", "60")
+    assert done.returncode == 124
+    assert b"after 0.3 s (limits.wall_s of profile ./short.toml)" in done.stderr
+
+
+async def times(daemon: Daemon, workspace: Path) -> list[object]:
+    """The `timeout_s` of each call that was made in the workspace, in order."""
+    found = []
+    sessions = [each for each in await daemon.sessions() if each.workspace == str(workspace)]
+    for session in sorted(sessions, key=lambda each: each.opened_ms):
+        async with daemon.events(session.session_id) as events:
+            found += [
+                json.loads(str(event.body["arguments"]))["timeout_s"]
+                async for event in events
+                if event.type == "tool/call"
+            ]
+    return found
 
 
 def test_exec_of_what_the_profile_denies_is_126(stockade: Stockade, workspace: Path) -> None:

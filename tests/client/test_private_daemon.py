@@ -15,6 +15,7 @@ import pytest
 from stockade_client import DaemonStartFailed, NoAnswer, connect, local_daemon
 from stockade_client.addresses import socket_path
 from stockade_client.private_directory import LOCK, PREFIX, private_directory, sweep
+from tests.client.conftest import Stockade
 
 ENDS_S = 10.0  # a hang detector
 
@@ -180,3 +181,32 @@ async def test_modules_in_the_current_directory_are_not_imported(
     monkeypatch.chdir(tmp_path)
     async with local_daemon() as address, connect(address):
         pass
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("exec", "--profile", "./mine.toml", "--private", "--", "true"),
+        ("call", "read", '{"path": "a.txt"}', "--profile", "./mine.toml", "--private"),
+        ("profile", "check", "./mine.toml", "--private"),
+        ("profile", "list", "--private"),
+        ("catalog", "--private"),
+        ("tool", "check", "--private", "today.toml"),
+    ],
+)
+def test_a_private_daemon_can_be_asked_for_where_another_one_is_named(
+    stockade: Stockade, environment: dict[str, str], scratch: Path, workspace: Path, arguments: tuple[str, ...]
+) -> None:
+    (workspace / "mine.toml").write_text('extends = "strict"\n')
+    (workspace / "today.toml").write_text('description = "Says the date."\n[program]\nargv = ["date"]\n')
+    nobody = {**environment, "STOCKADE_ADDRESS": f"unix:{scratch}/nobody.sock"}
+    without = tuple(each for each in arguments if each != "--private")
+    assert stockade(*without, env=nobody).returncode in (3, 125)
+    done = stockade(*arguments, env=nobody)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_session_that_should_stay_is_none_of_a_private_daemons(stockade: Stockade) -> None:
+    done = stockade("call", "read", "{}", "--session", "s", "--private")
+    assert done.returncode == 2
+    assert b"--session or --private, not both" in done.stderr

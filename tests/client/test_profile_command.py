@@ -76,6 +76,15 @@ def test_check_names_every_mistake_with_its_place(stockade: Stockade, workspace:
     assert [row["line"] for row in rows(stockade("profile", "check", "mine.toml", "--json").stdout)] == [2, 4, 6]
 
 
+def test_check_names_wrong_keys_and_a_base_that_nobody_has(stockade: Stockade, workspace: Path) -> None:
+    (workspace / "mine.toml").write_text('extends = "stirct"\n' + FAULTY)
+    done = stockade("profile", "check", "mine.toml")
+    assert done.returncode == 1
+    lines = done.stdout.decode().splitlines()
+    assert [line.split(": ")[0] for line in lines] == [f"mine.toml:{place}" for place in ("1:1", "3:1", "5:2", "7:1")]
+    assert "did you mean 'strict'" in lines[0]
+
+
 def test_check_is_silent_about_a_profile_that_can_be_used(stockade: Stockade) -> None:
     done = stockade("profile", "check", "dev")
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
@@ -99,9 +108,20 @@ def test_probe_says_layer_by_layer_what_held(stockade: Stockade) -> None:
     assert done.returncode == 0, done.stdout
     lines = done.stdout.decode().splitlines()
     assert {line.split()[0] for line in lines} <= {"HELD", "absent"}
-    assert "HELD    root          read a file of the host by its path: No such file or directory" in lines
+    assert "HELD      root          read a file of the host by its path: No such file or directory" in lines
+    assert "HELD      mount         mount a file system: by seccomp, Operation not permitted" in lines
     found = rows(stockade("profile", "probe", "hook", "--json").stdout)
     assert {row["verdict"] for row in found} <= {"held", "absent"}
+    assert {row["by"] for row in found if row["what"] == "mount a file system"} == {"seccomp"}
+
+
+def test_what_could_not_be_tried_has_a_status_of_its_own(stockade: Stockade, workspace: Path) -> None:
+    (workspace / "mine.toml").write_text(f'filesystem.protected = ["{"x" * 300}"]\n')
+    done = stockade("profile", "probe", "mine.toml")
+    assert done.returncode == 4, done.stdout
+    (line,) = [line for line in done.stdout.decode().splitlines() if not line.startswith(("HELD", "absent"))]
+    assert line.startswith("not tried protected     do something with a name such as xxx")
+    assert line.endswith("none could be made: File name too long")
 
 
 def test_a_layer_that_is_required_and_missing_leaves_no_worker_to_probe(stockade: Stockade, workspace: Path) -> None:

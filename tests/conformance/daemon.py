@@ -29,11 +29,12 @@ class Running:
 
 @contextlib.contextmanager
 def daemon(
-    plant: Plant, profile: str, *, module: str = "stockade_daemon", lacking: Sequence[str] = ()
+    plant: Plant, profile: str, *, module: str = "stockade_daemon", lacking: Sequence[str] = (), more: str = ""
 ) -> Iterator[Running]:
     """Runs `module` as the daemon until the block ends. Its working directory is the canary's, its umask 0, a signal is
     ignored, it has a terminal, foreign descriptors, a foreign group and a secret in its environment. `lacking`: what
     the host lacks for it (lesser_host.py); without user namespaces the profile requires only what there is then.
+    `more`: of the profile, at its end.
 
     Raises RuntimeError with its log where it does not start.
     """
@@ -42,7 +43,7 @@ def daemon(
     own = place / "profiles"
     own.mkdir()
     in_place = "user_namespaces" in lacking
-    text = profile_text(profile, plant.shared, in_place=in_place)
+    text = profile_text(profile, plant.shared, in_place=in_place) + more
     (own / f"{PROFILE}.toml").write_text(text)
     output_mb = profiles.load(PROFILE, directories=(profiles.shipped(), own)).limits.output_mb
     configuration = place / "stockade.toml"

@@ -32,7 +32,7 @@ from tests.conformance import gate, judging, probes
 from tests.conformance.broker import broker_door
 from tests.conformance.calling import Door, Process, ProcessDoor, carelessly
 from tests.conformance.daemon import PROFILE, daemon, environment
-from tests.conformance.function_door import TOOLS, function_door
+from tests.conformance.function_door import IN_PLACE, TOOLS, function_door, lacking_in_place
 from tests.conformance.planting import GROUP, Plant, planted
 from tests.conformance.running import BESIDE, Result, run, words
 from tests.conformance.warm import warm
@@ -105,7 +105,11 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--quiet", action="store_true", help="print no line for a probe that holds")
     options = parser.parse_args(arguments)
     options.profile = options.profile or list(PROFILES)
-    options.door = options.door or list(DOORS)
+    if not options.door:
+        why = "Landlock" if {"landlock", "landlock_off"} & set(options.lacking) else lacking_in_place()
+        options.door = [door for door in DOORS if door != IN_PLACE or not why]
+        if why:
+            print(f"{IN_PLACE} is left out: it needs {why}")
     return options
 
 

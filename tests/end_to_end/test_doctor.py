@@ -164,6 +164,21 @@ def test_a_host_without_user_namespaces_says_so_and_what_to_change(workspace: Pa
 
 
 @pytest.mark.skipif(bool(lacking_in_place()), reason=f"needs {lacking_in_place()}")
+def test_without_user_namespaces_what_the_other_layers_promise_is_held(workspace: Path) -> None:
+    lesser = workspace.parent / "lesser.toml"
+    lesser.write_text(example("Hosts without user namespaces"))
+    done = on_a_host_without("user_namespaces")("profile", "probe", str(lesser), "--json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    own = {each["layer"] for each in found if each["verdict"] == "held" and not each["by"]}
+    assert own >= {"no_new_privs", "landlock", "seccomp", "rlimits"}
+    absent = {each["layer"]: each["detail"] for each in found if each["verdict"] == "absent"}
+    assert {"user", "mount", "pid", "net", "root", "proc", "overlay"} <= absent.keys()
+    assert "refuses user namespaces" in absent["overlay"]
+    assert {each["verdict"] for each in found} == {"held", "absent"}
+
+
+@pytest.mark.skipif(bool(lacking_in_place()), reason=f"needs {lacking_in_place()}")
 def test_without_user_namespaces_a_profile_that_allows_it_runs_functions_in_place(workspace: Path) -> None:
     run = on_a_host_without("user_namespaces")
     lesser = workspace.parent / "lesser.toml"

@@ -55,18 +55,26 @@ def test_memory_that_each_call_keeps_is_growth_through_the_noise(name: str) -> N
     assert [each.split()[0] for each in figures.grown(looks({name: 700}, noise=256 * 1024))] == [name]
 
 
+@pytest.mark.parametrize("name", figures.BOUNDED)
+def test_memory_is_not_judged_over_too_few_calls_and_what_is_constant_is(name: str) -> None:
+    short = [each for each in looks({name: 5000, "groups": 1 / 1000}) if each.calls - 1000 < figures.SHORTEST]
+    assert figures.grown(short) == ["groups grew from 8 to 9"]
+
+
 def test_a_thread_that_every_hundredth_call_leaves_is_growth() -> None:
     assert figures.grown(looks({"threads": 1 / 100})) == ["threads grew from 18 to 68"]
 
 
-def test_interrupted_it_ends_its_daemon_and_removes_its_files(scratch: Path) -> None:
-    command = [sys.executable, "-m", "tests.soak", "--warm-up", "0", "--calls", "4000", "--jobs", "2"]
+def test_a_short_run_says_what_it_cannot_judge_and_interrupted_it_removes_its_daemon_and_files(scratch: Path) -> None:
+    command = [sys.executable, "-m", "tests.soak", "--warm-up", "0", "--calls", "1400", "--jobs", "2"]
     environment = {**os.environ, "TMPDIR": str(scratch)}
     before = set(os.listdir(scratch))
     process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True)
     with process:
         assert process.stdout is not None
-        assert process.stdout.readline().startswith("soak: 4000 calls")
+        assert process.stdout.readline().startswith("soak: 1400 calls")
+        assert "memory is not judged over fewer than 1500 calls" in process.stdout.readline()
+        assert "fewer than 1000 calls of warm-up" in process.stdout.readline()
         assert "calls 0 " in process.stdout.readline()  # the first look: now its clients begin
         process.send_signal(signal.SIGINT)
     assert process.returncode == 130

@@ -105,6 +105,22 @@ async def test_a_lie_fails_its_call_and_changes_nothing(engine: Engine, workspac
     assert await asyncio.to_thread((workspace / "a.txt").read_text) == "one\ntwo\n"
 
 
+@pytest.mark.parametrize(
+    ("lie", "words"),
+    [
+        ("a code of the daemon's", "'APPROVAL_REJECTED', which is not a tool's to give"),
+        ("a code that is none", "'NO_SUCH_CODE', which is unknown"),
+    ],
+)
+async def test_what_is_said_beside_a_code_that_is_not_a_tools_is_kept(engine: Engine, lie: str, words: str) -> None:
+    error = (await called(engine, lie))["error"]
+    assert isinstance(error, dict)
+    message = str(error["message"])
+    assert words in message
+    assert message.endswith("and said: the person said no" if "daemon" in lie else "and said: x")
+    assert "TOOL_FAILED" in message
+
+
 async def test_what_a_body_prints_is_data_and_no_answer(engine: Engine) -> None:
     assert (await called(engine, "noise on stdout"))["value"] == {"honest": True}
 

@@ -139,6 +139,19 @@ def test_an_unknown_base_is_answered_with_the_line_that_names_it(tmp_path: Path)
         load(tmp_path, "mine")
 
 
+def test_a_profile_with_wrong_keys_is_told_of_its_wrong_base_as_well(tmp_path: Path) -> None:
+    write(tmp_path, mine="wrong = 1\nextends = 'absent'\n[limits]\nwal_s = 3", base="this is no TOML")
+    write(tmp_path, more="extends = 'mine'\nalso = 2", last="wrong = 1\nextends = 'base'")
+    for name, places in (
+        ("mine", ["mine.toml:1:1", "mine.toml:2:1", "mine.toml:4:1"]),
+        ("more", ["more.toml:2:1", "mine.toml:1:1", "mine.toml:2:1", "mine.toml:4:1"]),
+        ("last", ["last.toml:1:1", "base.toml:1:6"]),
+    ):
+        with pytest.raises(ConfigurationError) as refused:
+            load(tmp_path, name)
+        assert [str(each).removeprefix(f"{tmp_path}/").partition(": ")[0] for each in refused.value.mistakes] == places
+
+
 def test_an_unknown_profile_is_no_configuration_error(tmp_path: Path) -> None:
     with pytest.raises(RequestError, match="no profile is named 'absent'"):
         load(tmp_path, "absent")

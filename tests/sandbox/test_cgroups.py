@@ -1,6 +1,7 @@
 """Control groups: found, made, swept. Version 2 is tried on made-up files; a kernel's is not at hand everywhere."""
 
 import os
+import signal
 import subprocess
 from pathlib import Path
 
@@ -193,6 +194,21 @@ def test_groups_of_the_dead_are_swept_and_those_of_the_living_stay(group: Group)
     finally:
         group.remove()
     assert not any(path.exists() for path in group.directories.values())
+
+
+def test_what_a_dead_daemon_left_in_a_workers_group_is_ended(group: Group) -> None:
+    place = next(iter(group.directories.values())).parent
+    dead = place / f"stockade-0-0-{cgroups._pid_namespace()}-2"
+    with subprocess.Popen(["/bin/sleep", "600"]) as left:
+        try:
+            (dead / "w1").mkdir(parents=True)
+            (dead / "w1" / "cgroup.procs").write_text(str(left.pid))
+            cgroups.sweep(place)
+            assert left.wait(30) == -signal.SIGKILL
+            assert not dead.exists()
+        finally:
+            left.kill()
+            group.remove()
 
 
 async def test_all_of_a_worker_is_in_its_group_and_sees_it_as_the_root(pool: Pool, room: str) -> None:

@@ -56,20 +56,30 @@ def test_landlock_that_was_not_switched_on_and_one_that_is_not_there_have_other_
 
 
 @pytest.mark.parametrize(
-    ("settings", "uid", "word"),
+    ("settings", "word"),
     [
-        ({"user.max_user_namespaces": "0"}, 0, "user.max_user_namespaces=15000"),
-        ({"kernel.unprivileged_userns_clone": "0"}, 1000, "kernel.unprivileged_userns_clone=1"),
-        ({"kernel.unprivileged_userns_clone": "0"}, 0, "no setting refuses them"),
-        ({"kernel.apparmor_restrict_unprivileged_userns": "1"}, 1000, "apparmor_restrict_unprivileged_userns=0"),
-        ({"kernel.apparmor_restrict_unprivileged_userns": "0"}, 1000, "no setting refuses them"),
-        ({}, 1000, "no setting refuses them"),
+        ({"user.max_user_namespaces": "0"}, "user.max_user_namespaces=15000"),
+        ({"kernel.unprivileged_userns_clone": "0"}, "kernel.unprivileged_userns_clone=1"),
+        ({"kernel.apparmor_restrict_unprivileged_userns": "1"}, "apparmor_restrict_unprivileged_userns=0"),
+        ({"kernel.apparmor_restrict_unprivileged_userns": "0"}, "no setting refuses them"),
+        ({}, "no setting refuses them"),
     ],
 )
-def test_the_setting_that_refuses_user_namespaces_is_the_one_to_change(
-    settings: dict[str, str], uid: int, word: str
-) -> None:
-    assert word in user_namespaces.remedy(settings, uid)
+def test_the_setting_that_refuses_user_namespaces_is_the_one_to_change(settings: dict[str, str], word: str) -> None:
+    assert word in user_namespaces.remedy(settings)
+
+
+@pytest.mark.parametrize("abi", range(6))
+def test_in_place_a_landlock_without_scopes_means_that_nothing_runs(abi: int) -> None:
+    found = on(no=("user",), mode="in-place", landlock_abi=abi)["landlock"]
+    assert found.state == "missing"
+    assert found.meaning.startswith("No call can run")
+
+
+def test_in_place_a_daemon_of_root_that_cannot_change_uids_runs_nothing() -> None:
+    found = on(no=("user",), mode="in-place", uids=None)["worker_uids"]
+    assert found.meaning.startswith("No call can run")
+    assert "CAP_SETPCAP" in found.found
 
 
 def test_user_namespaces_without_rights_inside_are_missing_and_so_said() -> None:

@@ -84,7 +84,7 @@ FILES: dict[str, tuple[str, str | None]] = {
     "no_frame.py": ("import os\nos.write(4, b'x' * 100)\nwhile True: pass", "no answer"),
     "other_frame.py": (
         "import os, struct\nh = b'{\"type\":\"ready\"}'\nos.write(4, struct.pack('!II', len(h), 0) + h)\nos._exit(0)",
-        "a frame that is no answer",
+        "a frame that is no answer; take out what writes to other descriptors",
     ),
     "complaint.py": (
         "raise ValueError('\\x1b]0;title\\x07 \\ud800 \\u202e' + 'x' * 100_000)",
@@ -93,8 +93,14 @@ FILES: dict[str, tuple[str, str | None]] = {
     "no_tool.py": ("x = 1\n", "it declares no tool"),
     "forged_takes.py": (forged(name="good"), "'good' is not its to give"),
     "forged_builtin.py": (forged(name="shell"), "shell is a built-in tool"),
-    "forged_kind.py": (forged(name="forged_kind", access="overlay", kind="read"), "kind must be command"),
-    "forged_body.py": (forged(name="forged_body", body="command"), "body must be function"),
+    "forged_kind.py": (
+        forged(name="forged_kind", access="overlay", kind="read"),
+        "kind must be command where access is overlay; change one of the two",
+    ),
+    "forged_body.py": (
+        forged(name="forged_body", body="command"),
+        "body must be function; let @tool make the manifest",
+    ),
     "forged_key.py": (forged(name="forged_key", origin="built-in"), "unknown key 'origin'"),
     "forged_escape.py": (forged(name="forged_escape", description="\x1b[2Jx"), "U+001B"),
     "forged_bidi.py": (forged(name="forged_bidi", card_title="a\u202eb"), "U+202E"),

@@ -83,6 +83,16 @@ async def test_the_catalog_says_what_is_refused_and_what_stays(place: Path) -> N
     )
 
 
+async def test_a_call_of_a_tool_whose_file_is_refused_is_told_why(place: Path) -> None:
+    async with open_shop(place, {"say.py": "import none_such\n", "say_more.py": "def (:\n"}) as shop:
+        calls = {name: await shop.session.call(name, path="a.txt") for name in ("say", "say_x", "say_more_x", "sayx")}
+    messages = {name: call.error.message for name, call in calls.items() if call.error}
+    assert {call.error.code for call in calls.values() if call.error} == {"UNKNOWN_TOOL"}
+    for name, words in (("say", "say.py:1: Mod"), ("say_x", "say.py:1: Mod"), ("say_more_x", "say_more.py:1: Syn")):
+        assert f"The file that may have it is refused: {shop.directory}/{words}" in messages[name]
+    assert "refused" not in messages["sayx"]
+
+
 async def test_a_call_under_way_ends_with_the_generation_that_it_began_with(place: Path) -> None:
     async with open_shop(place, {"say.py": WAIT}) as shop:
         call = await shop.session.start("say", path="a.txt")

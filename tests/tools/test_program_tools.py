@@ -112,25 +112,30 @@ async def test_a_program_tool_changes_and_breaks_like_any_other(place: Path) -> 
     [
         ('access = "read"', 'acess = "read"', 3, "the nearest valid key is 'access'"),
         ('access = "read"', 'access = "write"', 3, "must be "),
-        ('access = "read"', 'access = "overlay"', 4, "kind must be command"),
+        (
+            'access = "read"',
+            'access = "overlay"',
+            4,
+            "kind must be command where access is overlay; change one of the two",
+        ),
         ('"Finds lines that hold a text."', '""', 2, "description must be text"),
         ("parallel_safe = true", "parallel_safe = 1", 5, "must be true or false"),
         ("{text}", "{txt}", 6, "is no argument"),
         ('"{text}", "--"', '"{txt}", "--"', 13, "{txt} is no argument; there are text, paths, ignore_case, most"),
-        ('"{text}", "--"', '"{text!r}", "--"', 13, "is no argument"),
+        ('"{text}", "--"', '"{text!r}", "--"', 13, "a format or a conversion, and none is taken; write {text} alone"),
         ('"{text}", "--"', '"{text", "--"', 13, "is no template"),
-        ('"{paths}"', '"a={paths}"', 13, "each item is an argument"),
-        ('when = "most"', 'when = "moist"', 12, "`when` names 'moist'"),
+        ('"{paths}"', '"a={paths}"', 13, "let the element be {paths} alone; each item is an argument"),
+        ('when = "most"', 'when = "moist"', 12, "`when` names 'moist', which is no argument; there are text, paths"),
         ('when = "most", argv', 'whn = "most", argv', 12, "neither a text nor"),
         ('{when = "most", argv = ["-m", "{most}"]}', '"{most}"', 12, "'most' may be left out"),
-        ('"grep", "-n"', '"grep", "a\\u0000b"', 10, "has an element with a NUL character"),
-        ('"grep", "-n"', '"{text}", "-n"', 10, "the program itself is a fixed text"),
+        ('"grep", "-n"', '"grep", "a\\u0000b"', 10, "NUL character, which no argument can have; remove it"),
+        ('"grep", "-n"', '"{text}", "-n"', 10, "which no argument chooses; write its name"),
         ('"grep", "-n"', '"./grep", "-n"', 10, "is a relative path"),
         ('dashes = ["text"]', 'dashes = ["txt"]', 15, "'txt' is no argument"),
         ("minLength = 1", "minLenght = 1", 18, "minLenght is not supported"),
-        ('description = "What to find."', 'descripton = "x"', 18, "no description"),
-        ("default = false", "default = 0", 20, "the default of 'ignore_case' does not fit"),
-        ("optional = true", "optional = 1", 21, "neither true nor false"),
+        ('description = "What to find."', 'descripton = "x"', 18, "has no description: add one"),
+        ("default = false", "default = 0", 20, "does not fit: $.ignore_case must be true or false, not 0; change one"),
+        ("optional = true", "optional = 1", 21, "neither true nor false; write one"),
         (
             "most = {",
             'timeout_s = {type = "number", description = "x", default = 1}\nmost = {',
@@ -150,6 +155,9 @@ def test_a_mistake_is_named_with_its_line(before: str, after: str, line: int, wo
 def test_a_program_tool_has_its_files_name(place: Path) -> None:
     with pytest.raises(ConfigurationError, match="read is a built-in tool"):
         programs.read(FIND.encode(), origin="read.toml", stem="read", built_in=["read"])
+    text = b'description = "x"\nprogram.argv = ["ls", "{path}"]\n'
+    with pytest.raises(ConfigurationError, match=r"is no argument; there are none: write it beneath \[arguments\]"):
+        programs.read(text, origin="x.toml", stem="x", built_in=[])
     with pytest.raises(ConfigurationError, match=r"there is no \[program\] argv"):
         programs.read(b'description = "x"\n', origin="x.toml", stem="x", built_in=[])
 
@@ -175,3 +183,43 @@ def test_who_may_begin_with_a_dash_is_the_argument_that_the_text_begins_with() -
     assert said('"b"', a="", b="-y") == [b"echo", b"-y"]
     with pytest.raises(ArgumentsRefusal, match="the argument 'b' begins with"):
         said('"a"', a="", b="--evil")
+
+
+ENDING = """
+description = "Lists."
+[program]
+argv = ["ls", {before}"--", "{{path}}"]
+dashes = ["any"]
+[arguments]
+path = {{type = "string", description = "What to list."}}
+all = {{type = "boolean", description = "All of it.", default = false}}
+width = {{type = "integer", description = "How wide.", optional = true}}
+any = {{type = "string", description = "Perhaps an option.", default = "a"}}
+some = {{type = "array", items = {{type = "string"}}, description = "Perhaps none.", default = []}}
+more = {{type = "array", items = {{type = "string"}}, description = "One at least.", default = ["a"], minItems = 1}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "over"),
+    [
+        ("", True),
+        ('"-", ', True),
+        ('"--width=3", ', True),
+        ('"-w", "{path}", ', True),
+        ('"-w", "{any}", ', True),
+        ('"-w", "{more}", ', True),
+        ('{when = "width", argv = ["-w", "{width}"]}, ', True),
+        ('"-w", "--", ', True),
+        ('"-w", ', False),
+        ('"--width", ', False),
+        ('"{any}", ', False),
+        ('"-w", "{some}", ', False),
+        ('{when = "all", argv = ["-a"]}, ', False),
+        ('"-w", {when = "width", argv = ["{width}"]}, ', False),
+    ],
+)
+def test_a_double_dash_that_may_be_the_value_of_an_option_ends_no_options(before: str, over: bool) -> None:
+    read = programs.read(ENDING.format(before=before).encode(), origin="ls.toml", stem="ls", built_in=[])
+    assert isinstance(read.custom, ProgramBody)
+    assert [part.bare for part in read.custom.argv][-1] is not over

@@ -25,6 +25,7 @@ from stockade_client.transcript import NotAsRecorded, Transcript
 @options.profile(required=False)
 @options.workspace()
 @options.yes()
+@options.private()
 def command(script: str, profile: str | None, workspace: str, yes: bool) -> None:
     """Play a recorded conversation: the model's words, its calls run for real, and what came of them.
 

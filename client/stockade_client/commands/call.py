@@ -34,6 +34,7 @@ _OF_ITS_OWN: Final = (
 )
 @options.as_json()
 @options.yes()
+@options.private()
 def command(
     tool: str,
     arguments: str,
@@ -54,6 +55,10 @@ def command(
     Exit status: 0 the call is ok, 1 it failed or was refused, 2 usage, 3 daemon or infrastructure, 130 interrupted.
     A command that ends with a status other than 0 is ok: its status is in the result.
     """
+    if session_id is not None and options.wants_private():
+        raise click.UsageError(
+            "give --session or --private, not both: a private daemon and its sessions end with the command"
+        )
     if profile is None and session_id is None:
         raise click.UsageError("give --profile NAME|FILE, or --session NAME to go on in a session")
     text = sys.stdin.buffer.read() if arguments == "-" else arguments.encode("utf-8", "surrogateescape")

@@ -27,12 +27,17 @@ LONGEST_ESCAPE: Final = 10  # characters that `visible` makes of one
     "--format",
     "form",
     type=click.Choice(["text", "json", *exports.FORMATS]),
-    default="text",
-    help="text: for people. json: everything, with profiles, error codes and events. openai, anthropic, mcp: the tools "
-    "as those take them.",
+    help="text (the default): for people. json: everything, with profiles, error codes and events. openai, anthropic, "
+    "mcp: the tools as those take them.",
 )
-def command(as_json: bool, form: str) -> None:
+@options.private()
+def command(as_json: bool, form: str | None) -> None:
     """List the tools and what they take; with --json their schemas, as a model is given them."""
+    if as_json and form is not None:
+        raise click.UsageError(
+            "give --json or --format, not both: --json prints each tool on a line of its own, --format json one object "
+            "of everything"
+        )
 
     async def body() -> int:
         async with a_daemon() as daemon:
@@ -40,7 +45,7 @@ def command(as_json: bool, form: str) -> None:
         if as_json:
             for tool in catalog.tools:
                 print(json.dumps(asdict(tool), ensure_ascii=False))
-        elif form == "text":
+        elif form is None or form == "text":
             print("\n".join([*map(_page, catalog.tools), *_notes(catalog)]))
         else:
             found = asdict(catalog) if form == "json" else exports.FORMATS[form](catalog.tools)

@@ -36,6 +36,7 @@ from stockade_client.transcript import NotAsRecorded
     help="Keep the fetched archive here.  [default: the user's cache]",
 )
 @click.option("--keep", is_flag=True, help="Keep the temporary workspace and print where it is.")
+@options.private()
 def command(prepare_only: str | None, workspace: str | None, cache: str | None, keep: bool) -> None:
     """Watch an agent fix a fault in a real program.
 

@@ -20,6 +20,7 @@ _REFUSAL: Final = re.compile(r"^(?:stockaded: |.*\(status \d+\): stockaded: )(.*
 
 @click.command()
 @options.as_json()
+@options.private()
 def command(as_json: bool) -> None:
     """Say what this host can enforce, what it cannot and why, and what to install or set.
 

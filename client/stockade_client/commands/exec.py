@@ -24,6 +24,7 @@ from stockade_client.terminal import approver
 TIMED_OUT: Final = 124
 BROKEN: Final = 125
 REFUSED: Final = 126
+_CALLS_TIME: Final = "the call's timeout_s"  # what the daemon calls it; here it is an option
 
 
 # The first word that is no option, or `--`, begins the program's own words; one before it that looks like an option and
@@ -35,9 +36,10 @@ REFUSED: Final = 126
     "--timeout",
     type=click.FloatRange(min=0, min_open=True),
     metavar="SECONDS",
-    help="End it after this, or after the profile's wall_s, whichever is less.  [default: 120]",
+    help="End it after this, or after the profile's wall_s, whichever is less.  [default: the profile's wall_s]",
 )
 @options.yes()
+@options.private()
 @click.argument("argv", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- ARGV…")
 def command(profile: str, workspace: str, timeout: float | None, yes: bool, argv: tuple[str, ...]) -> None:
     """Run a program in a sandbox: its own stdout, stderr and exit status.
@@ -51,18 +53,24 @@ def command(profile: str, workspace: str, timeout: float | None, yes: bool, argv
     """
 
     async def body() -> int:
-        async with (
-            a_daemon() as daemon,
-            daemon.session(workspace, profile, approve=approver(yes=yes)) as session,
-        ):
-            arguments: dict[str, JsonInput] = {"argv": argv}
-            if timeout is not None:
-                arguments["timeout_s"] = timeout
-            call = await session.start_json("shell", arguments_text(arguments))
-            result, passed = await _passed_through(call)
-            return _all_of_it(result, passed) or status_of(result)
+        async with a_daemon() as daemon:
+            # The tool's own default is made for models, which ask for more; a person who asks for nothing wants all
+            # that the profile gives.
+            seconds = await _longest(daemon, profile) if timeout is None else timeout
+            async with daemon.session(workspace, profile, approve=approver(yes=yes)) as session:
+                arguments: dict[str, JsonInput] = {"argv": argv, "timeout_s": seconds}
+                call = await session.start_json("shell", arguments_text(arguments))
+                result, passed = await _passed_through(call)
+                return _all_of_it(result, passed) or status_of(result)
 
     run(body, infrastructure=BROKEN)
+
+
+async def _longest(daemon: "client.Daemon", profile: str) -> float:
+    """The profile's wall_s, in seconds."""
+    settings = (await daemon.profiles.explain(profile)).settings
+    (seconds,) = [each.value for each in settings if each.key == "limits.wall_s"]
+    return float(seconds)
 
 
 async def _passed_through(call: "client.Call") -> tuple["client.CallResult", dict[str, int]]:
@@ -126,7 +134,7 @@ def status_of(result: "client.CallResult") -> int:
     """The exit status for a result; a failure is told on stderr."""
     if result.error is None:
         return _own_status(result)
-    complain(str(result.error))
+    complain(str(result.error).replace(_CALLS_TIME, "--timeout"))
     if result.error.code == "RESOURCE_LIMIT":
         # Killed by a limit is killed: by the signal that did it, or by SIGKILL where only the whole is known.
         own = _own_status(result)

@@ -1,11 +1,12 @@
 """Options that several commands have."""
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import click
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+_PRIVATE: Final = "stockade.private"  # in click's Context.meta
 
 
 def named(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
@@ -58,3 +59,24 @@ def yes() -> Callable[[Function], Function]:
 
 def as_json() -> Callable[[Function], Function]:
     return click.option("--json", "as_json", is_flag=True, help="Print JSON, one object per line.")
+
+
+def private() -> Callable[[Function], Function]:
+    """No argument of the command: whoever looks for a daemon asks `wants_private`."""
+
+    def remember(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+        ctx.meta[_PRIVATE] = value
+
+    return click.option(
+        "--private",
+        is_flag=True,
+        expose_value=False,
+        callback=remember,
+        help="Use a daemon of this command's own, also where another one runs or STOCKADE_ADDRESS is set.",
+    )
+
+
+def wants_private() -> bool:
+    """Whether the command that is being run was given --private."""
+    ctx = click.get_current_context(silent=True)
+    return ctx is not None and bool(ctx.meta.get(_PRIVATE))

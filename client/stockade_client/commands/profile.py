@@ -11,7 +11,8 @@ from stockade_client.commands import options
 from stockade_client.commands.running import FAILED, OK, a_daemon, run
 from stockade_client.visible import visible
 
-_WORDS: Final = {"held": "HELD", "open": "OPEN", "absent": "absent"}
+_WORDS: Final = {"held": "HELD", "open": "OPEN", "absent": "absent", "untried": "not tried"}
+_UNTRIED: Final = 4  # nothing is open, but not everything was shown
 _PROFILE: Final = click.argument("profile", metavar="NAME|FILE", callback=options.named)
 
 
@@ -25,6 +26,7 @@ def command() -> None:
 
 @command.command("list")
 @options.as_json()
+@options.private()
 def list_(as_json: bool) -> None:
     """List all profiles; those that cannot be used with the reason."""
 
@@ -43,6 +45,7 @@ def list_(as_json: bool) -> None:
 @command.command()
 @_PROFILE
 @options.as_json()
+@options.private()
 def show(profile: str, as_json: bool) -> None:
     """Print a profile's text, and the texts of those that it extends."""
 
@@ -62,6 +65,7 @@ def show(profile: str, as_json: bool) -> None:
 @command.command()
 @_PROFILE
 @options.as_json()
+@options.private()
 def explain(profile: str, as_json: bool) -> None:
     """Print every setting in force and FILE:LINE that set it, or "default"."""
 
@@ -81,6 +85,7 @@ def explain(profile: str, as_json: bool) -> None:
 @command.command()
 @_PROFILE
 @options.as_json()
+@options.private()
 def check(profile: str, as_json: bool) -> None:
     """Print every mistake of a profile, as its file is now, as FILE:LINE:COLUMN: reason.
 
@@ -100,22 +105,28 @@ def check(profile: str, as_json: bool) -> None:
 @command.command()
 @_PROFILE
 @options.as_json()
+@options.private()
 def probe(profile: str, as_json: bool) -> None:
     """Try what a profile forbids, in workers of its own, and print what held.
 
-    HELD: it was refused. OPEN: it was not, although the profile forbids it. absent: this host does not give the layer,
-    and the profile does not require it.
+    HELD: it was refused; "by" names who refused it, where another layer than the named answers first. OPEN: it was not,
+    although the profile forbids it. absent: this host does not give the layer, and the profile does not require it. not
+    tried: it could not be tried, for the reason that is given.
 
-    Exit status: 0 everything held, 1 something is open, 2 no such profile or a faulty one, 3 no worker can be made.
+    Exit status: 0 everything held, 1 something is open, 2 no such profile or a faulty one, 3 no worker can be made, 4
+    nothing is open but something could not be tried.
     """
 
     async def body() -> int:
         async with a_daemon() as daemon:
             probed = await daemon.profiles.probe(profile)
         for each in probed.attempts:
-            line = f"{_WORDS.get(each.verdict, each.verdict):<7} {each.layer:<13} {each.what}"
-            _print(each, as_json, visible(f"{line}: {each.detail}" if each.detail else line))
-        return OK if probed.ok else FAILED
+            line = f"{_WORDS.get(each.verdict, each.verdict):<9} {each.layer:<13} {each.what}"
+            said = ", ".join(([f"by {each.by}"] if each.by else []) + ([each.detail] if each.detail else []))
+            _print(each, as_json, visible(f"{line}: {said}" if said else line))
+        if probed.open:
+            return FAILED
+        return OK if probed.ok else _UNTRIED
 
     run(body)
 

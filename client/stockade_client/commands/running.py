@@ -9,6 +9,7 @@ from typing import Final, NoReturn
 
 import stockade_client as client
 from stockade_client.addresses import running_daemon
+from stockade_client.commands import options
 from stockade_client.recording import FaultyRecording
 from stockade_client.streams import complain, fail
 
@@ -30,8 +31,8 @@ _USAGE_ERRORS: Final = (
 
 @asynccontextmanager
 async def a_daemon() -> AsyncIterator["client.Daemon"]:
-    """The daemon that runs already, else a private one for as long as the block runs."""
-    address = running_daemon()
+    """The daemon that runs already, else, and always with --private, a private one for as long as the block runs."""
+    address = None if options.wants_private() else running_daemon()
     if address is not None:
         async with client.connect(address, on_away=_tell_of_an_absence) as daemon:
             yield daemon

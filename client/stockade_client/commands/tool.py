@@ -23,8 +23,9 @@ def command() -> None:
 @command.command()
 @click.argument("files", metavar="FILE…", nargs=-1, required=True, callback=options.each_named)
 @options.as_json()
+@options.private()
 def check(files: tuple[str, ...], as_json: bool) -> None:
-    """Judge tool files (.py, .toml) as a daemon judges those in its directories.
+    """Judge tool files (.py, .toml) as a daemon judges those in its directories: name, owner, mode and text.
 
     A Python file is imported in a sandbox that is made for this alone. Faults are told as FILE:LINE: what is wrong;
     what to do. Exit status: 0 all can be used, 1 one or more cannot.
@@ -36,7 +37,7 @@ def check(files: tuple[str, ...], as_json: bool) -> None:
             for path in files:
                 text = read(path, what="tool file", most=FILE_BYTES)
                 name = os.path.basename(path)
-                found = await daemon.check_tool(name, text)
+                found = await daemon.check_tool(name, text, _places(path))
                 fault = f"{path}{found.fault.removeprefix(name)}" if found.fault else ""
                 faulty = faulty or bool(fault)
                 if as_json:
@@ -49,3 +50,10 @@ def check(files: tuple[str, ...], as_json: bool) -> None:
         return FAILED if faulty else OK
 
     run(body)
+
+
+def _places(path: str) -> list[str]:
+    """The file and its directory, which must be nobody else's; of a link also what it leads to."""
+    real = os.path.realpath(path)
+    followed = [real, os.path.dirname(real)] if os.path.islink(path) else [path]
+    return [*followed, os.path.dirname(path) or "."]

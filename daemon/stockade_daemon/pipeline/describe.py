@@ -92,7 +92,8 @@ class Describing:
             raise ConfigurationError(f"{code.origin}:1: importing it {await self._end(worker)}") from None
         except BrokenFrame as error:
             raise ConfigurationError(
-                f"{code.origin}:1: importing it sent something that is no answer: {error}"
+                f"{code.origin}:1: importing it sent something that is no answer ({error}); take out what writes "
+                "to other descriptors than 0 to 2"
             ) from None
         if frame.type == "manifests":
             return frame.blob
@@ -122,5 +123,8 @@ def _fault(frame: Frame, code: Code) -> str:
     line, message = frame.header.get("line"), frame.header.get("message")
     entry = next(each for each in code.modules if each.name == code.entry)
     if frame.type != "faulty" or not isinstance(message, str):
-        return f"{code.origin}:1: importing it sent a frame that is no answer"
+        return (
+            f"{code.origin}:1: importing it sent a frame that is no answer; take out what writes to other descriptors "
+            "than 0 to 2"
+        )
     return f"{code.origin}:{custom.line_within(line, entry.text)}: {message}"

@@ -126,9 +126,9 @@ class Engine:
         arguments = _NO_ARGUMENTS
         try:
             # Pure: nothing happens here but looking at the text, so the record still comes first.
-            tools = self._services.tools.current
+            tools = self._services.tools
             manifest = tools.find(tool)
-            arguments = tools.parse(manifest, text)
+            arguments = tools.current.parse(manifest, text)
         except ArgumentsRefusal as error:
             refusal = error
         if live.barred is not None and refusal is None:

@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Any
 
 from stockade_daemon import json_text
-from stockade_daemon.errors import CODES, GateRefusal, Refusal, ToolFailure
+from stockade_daemon.errors import CODES, OF_TOOLS, GateRefusal, Refusal, ToolFailure
 from stockade_daemon.gate.gate import Gate, Opened
 from stockade_daemon.gate.intents import Committed, EditIntent
 from stockade_daemon.gate.spans import Span
@@ -33,12 +33,6 @@ from stockade_daemon.sandbox.worker import Worker
 from stockade_daemon.values import Json, Outcome, PythonBody
 from stockade_worker.frames import BrokenFrame, Frame
 
-# Codes that a body may give for itself. Others are the daemon's word: a body repeats them only after the daemon has
-# said them in this call.
-_OWN_CODES = {
-    "INVALID_ARGS", "TOOL_FAILED", "FS_EDIT_NOT_FOUND", "FS_AMBIGUOUS_EDIT", "FS_NOT_TEXT", "FS_NOT_UTF8",
-    "SEARCH_INVALID_PATTERN", "FS_PATCH_INVALID", "FS_PATCH_CONFLICT", "FS_IO_ERROR",
-}  # fmt: skip
 _MOST_FRAMES = 100_000  # of one call
 _MOST_TEXT = 2000  # of a message
 _LAST_WORDS_S = 1.0  # how long a body that has hung up may take to end
@@ -255,8 +249,13 @@ class _Conversation:
             return _broken("a malformed error")
         if code in self._said:
             return self._said[code]
-        if code not in _OWN_CODES or code not in CODES:
-            return _broken(f"the error code {code[:40]!r}, which is not a tool's to give")
+        if code not in OF_TOOLS:
+            what = "is not a tool's to give" if code in CODES else "is unknown"
+            return ToolFailure(
+                "INVALID_TOOL_OUTPUT",
+                f"the tool gave the error code {code[:40]!r}, which {what} (it has {', '.join(sorted(OF_TOOLS))}), and "
+                f"said: {message[:_MOST_TEXT]}",
+            )
         return ToolFailure(code, message[:_MOST_TEXT])
 
     def _note(self, type: str, body: Mapping[str, Json]) -> None:

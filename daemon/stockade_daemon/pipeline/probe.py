@@ -1,21 +1,23 @@
 """The outer half of `stockade profile probe`: workers under a profile, on a workspace made for it, and what held.
 
-What a worker says is checked against what it may say; whether the workspace is as it was, the daemon looks itself.
+What a worker says is checked against what it may say. Whether the workspace is as it was, and as whom a worker runs,
+the daemon looks itself. What could not be tried proves nothing, and is told as that.
 """
 
 import asyncio
 import json
+import os
 import secrets
 import socket
 import tempfile
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
 from stockade_daemon import json_text
-from stockade_daemon.errors import ConfigurationError, GateRefusal, InfrastructureFailure, SandboxFailure
+from stockade_daemon.errors import ConfigurationError, GateRefusal, SandboxFailure
 from stockade_daemon.gate.gate import Gate
 from stockade_daemon.gate.intents import WriteIntent
 from stockade_daemon.gate.workspace import Workspace
@@ -28,12 +30,19 @@ from stockade_daemon.sandbox.worker import Worker
 from stockade_daemon.values import Access, Layer, Profile
 from stockade_worker.frames import BrokenFrame
 
-Verdict: TypeAlias = Literal["held", "open", "absent"]
+Verdict: TypeAlias = Literal["held", "open", "absent", "untried"]
 _MODULE: Final = "stockade_worker.probing"
 _ALWAYS: Final = ("hidden", "secrets")  # no layers, but forbidden all the same
 _WITHIN_S: Final = 60.0
 _LAST_WORDS_S: Final = 5.0
 _EAT_MB: Final = 64  # the memory limit of the worker that tries to have more
+_NOTHING: Final = "nothing was tried"
+_WITNESS: Final = "stockade-witness.txt"  # a file that is there whatever the profile hides
+_MOST_SHOWN: Final = 80  # characters of a pattern
+_VERDICTS: Final[dict[str, Verdict]] = {"held": "held", "open": "open", "untried": "untried"}  # of a worker
+_UNANSWERED: Final[tuple[str, str, Verdict, str]] = (
+    "root", "answer the daemon", "untried", "the worker ended without an answer",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +53,7 @@ class Attempt:
     what: str
     verdict: Verdict
     detail: str = ""
+    by: str = ""  # who refused it, where that was not `layer`
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +70,14 @@ async def probe(pool: Pool, profile: Profile, place: Path) -> Probed:
     async with AsyncExitStack() as stack:
         directory = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="probe-", dir=place))
         stack.push_async_callback(asyncio.to_thread, remove_tree, directory)
-        (root, hidden, protected) = await asyncio.to_thread(_workspace, directory, profile)
+        root, hidden, protected, unmade = await asyncio.to_thread(_workspace, directory, profile)
         workspace = stack.enter_context(Workspace.open(str(root)))
         gate = Gate(workspace, protected=profile.protected, hidden=profile.hidden)
         given = {
+            "workspace": workspace.path,
+            "witness": "" if gate.hides(_WITNESS.encode()) else _WITNESS,
             "hidden": hidden,
+            "kcore": await asyncio.to_thread(os.path.exists, "/proc/kcore"),
             "secrets": list(profile.secrets),
             "canary": str(directory / "canary"),
             "namespaces": _numbers(),
@@ -73,20 +86,34 @@ async def probe(pool: Pool, profile: Profile, place: Path) -> Probed:
             "port": await stack.enter_async_context(_server()),
             "abstract": stack.enter_context(_Abstract()).name,
         }
-        async with _room(pool, profile, workspace, gate) as room, pool.worker(room, Access.OVERLAY) as worker:
+        attempts: list[Attempt] = []
+        async with _room(pool, profile, workspace, gate) as room, AsyncExitStack() as working:
+            try:
+                worker = await working.enter_async_context(pool.worker(room, Access.OVERLAY))
+            except SandboxFailure as failure:
+                if failure.code != "SANDBOX_UNAVAILABLE" or "overlay" in profile.required_layers:
+                    raise
+                # A host that refuses user namespaces gives functions without a view.
+                attempts.append(Attempt("overlay", _NOTHING, "absent", failure.message))
+                worker = await working.enter_async_context(pool.worker(room, Access.NONE))
+                given["workspace"] = ""
             layers = worker.layers
             trying = [layer.name for layer in layers if layer.held]
+            if "uid" in trying:
+                attempts.append(_own_uid(worker))
             said = await _ask(worker, {**given, "layers": [*trying, *_ALWAYS]})
-        attempts = [] if said is None else list(_attempts(said))
-        if said is None:
-            attempts.append(Attempt("root", "answer the daemon", "open", "the worker ended without an answer"))
+        attempts += [Attempt(*_UNANSWERED)] if said is None else _attempts(said)
         attempts += [
             Attempt(
-                layer.name, "not tried", "open" if layer.name in profile.required_layers else "absent", layer.reason
+                layer.name,
+                _NOTHING,
+                "open" if layer.name in profile.required_layers else "absent",
+                layer.reason,
             )
             for layer in layers
             if not layer.held
         ]
+        attempts += unmade
         if "overlay" in trying:
             attempts.append(await _wrote_nothing(pool, profile, workspace, gate))
         attempts += [await _protected(gate, name) for name in protected]
@@ -128,23 +155,42 @@ class _Abstract:
         self._end.close()
 
 
-def _workspace(directory: Path, profile: Profile) -> tuple[Path, list[str], list[str]]:
-    """Makes a workspace with a name for every pattern; gives it, the hidden and the protected names."""
+def _workspace(directory: Path, profile: Profile) -> tuple[Path, list[str], list[str], list[Attempt]]:
+    """Makes a workspace with a name for every pattern; gives it, the hidden and the protected names, and the patterns
+    for which no name could be made.
+    """
     root = directory / "workspace"
     root.mkdir()
     (directory / "canary").write_text("not for workers\n")
-    (root / "a.txt").write_text("as it was\n")
-    names = []
-    for patterns in (profile.hidden, profile.protected):
-        made = []
+    (root / _WITNESS).write_text("as it was\n")
+    unmade = []
+    names: dict[str, list[str]] = {"hidden": [], "protected": []}
+    for kind, patterns in (("hidden", profile.hidden), ("protected", profile.protected)):
         for pattern in patterns:
             name = "/".join("d" if part == "**" else part.replace("*", "x") for part in pattern.split("/"))
-            with suppress(OSError):  # where one pattern's file is another one's directory
+            try:
                 (root / name).parent.mkdir(parents=True, exist_ok=True)
                 (root / name).touch()
-                made.append(name)
-        names.append(made)
-    return root, names[0], names[1]
+            except (FileExistsError, NotADirectoryError):
+                continue  # another pattern's file is this one's directory, which it is for as well
+            except OSError as error:
+                what = f"do something with a name such as {pattern[:_MOST_SHOWN]}"
+                unmade.append(Attempt(kind, what, "untried", f"none could be made: {error.strerror}"))
+            else:
+                names[kind].append(name)
+    return root, names["hidden"], names["protected"], unmade
+
+
+def _own_uid(worker: Worker) -> Attempt:
+    """As whom it runs, in the kernel's words and the host's numbers: real, effective, saved and of its files."""
+    what = "run as the daemon's user of the host"
+    try:
+        lines = Path(f"/proc/{worker.host_pid}/status").read_text(encoding="ascii", errors="replace").splitlines()
+    except OSError as error:
+        return Attempt("uid", what, "untried", f"the worker cannot be looked at: {error.strerror}")
+    uids = next((line.split()[1:] for line in lines if line.startswith("Uid:")), [])
+    held = bool(uids) and str(os.geteuid()) not in uids
+    return Attempt("uid", what, "held" if held else "open", f"uid {', '.join(dict.fromkeys(uids))}")
 
 
 def _numbers() -> dict[str, int]:
@@ -169,38 +215,41 @@ async def _ask(worker: Worker, arguments: Mapping[str, Any]) -> Any:
         return None
 
 
-def _attempts(said: Any) -> Sequence[Attempt]:
+def _attempts(said: Any) -> list[Attempt]:
     """What the worker's value tells. It is our own module's, but it comes from inside."""
     try:
         return [
             Attempt(
-                str(each["layer"]), str(each["what"]), "held" if each["held"] is True else "open", str(each["detail"])
+                str(each["layer"]),
+                str(each["what"]),
+                _VERDICTS[each["verdict"]],
+                str(each["detail"]),
+                str(each["by"]),
             )
             for each in said["attempts"]
         ]
     except (KeyError, TypeError):
-        return [Attempt("root", "answer the daemon", "open", "the worker's answer is none")]
+        return [Attempt(*_UNANSWERED)]
 
 
 async def _wrote_nothing(pool: Pool, profile: Profile, workspace: Workspace, gate: Gate) -> Attempt:
-    """A command changes all that it can in its view; the workspace must be as it was."""
+    """A body changes all that it can in its view; the workspace must be as it was."""
     what = "change the workspace"
     before = await asyncio.to_thread(_state, workspace.path)
     async with _room(pool, profile, workspace, gate) as room, pool.worker(room, Access.OVERLAY) as worker:
-        script = "echo x >> a.txt; echo x > new; rm -rf a.txt d; exit 7"
-        blob = b"".join(part + b"\0" for part in (b"/bin/sh", b"-c", script.encode()))
-        await worker.requests.send({"type": "command", "directory": "", "shell": False}, blob)
-        try:
-            async with asyncio.timeout(_WITHIN_S):
-                ended = await worker.exited()
-        except (TimeoutError, InfrastructureFailure):
-            return Attempt("overlay", what, "open", "the command did not end by itself, so nothing is known")
+        said = await _ask(worker, {"spoil": _WITNESS})
         worker.kill()
         await worker.gone()
-    if ended.exit_code != 7:
-        return Attempt("overlay", what, "open", f"the command ended with status {ended.exit_code}, so nothing is known")
     same = await asyncio.to_thread(_state, workspace.path) == before
-    return Attempt("overlay", what, "held" if same else "open", "as it was" if same else "files of it changed")
+    if not same:
+        return Attempt("overlay", what, "open", "files of it changed")
+    match said:
+        case {"changed": [*changed], "reason": str(reason)}:
+            if changed:
+                done = ", ".join(map(str, changed))
+                return Attempt("overlay", what, "held", f"as it was, though a body could: {done}")
+            return Attempt("overlay", what, "untried", f"a body could not change its view either: {reason}")
+    return Attempt("overlay", what, "untried", _UNANSWERED[-1])
 
 
 def _state(root: str) -> list[tuple[str, bytes]]:
@@ -212,7 +261,9 @@ async def _protected(gate: Gate, name: str) -> Attempt:
     try:
         await gate.decide(WriteIntent(name, b"x"))
     except GateRefusal as refusal:
-        return Attempt("protected", what, "held" if refusal.code == "FS_PROTECTED" else "open", refusal.code)
+        if refusal.code == "FS_PROTECTED":
+            return Attempt("protected", what, "held", refusal.code)
+        return Attempt("protected", what, "untried", f"{refusal.code}, which says nothing of its being protected")
     return Attempt("protected", what, "open", "it would be written")
 
 
@@ -228,7 +279,9 @@ async def _memory(pool: Pool, profile: Profile, workspace: Workspace, gate: Gate
     except ConfigurationError as error:
         raise AssertionError("a smaller limit is narrower") from error
     except SandboxFailure as failure:
-        return Attempt("cgroup", what, "open", failure.message)
-    if said is not None or not account.oom:
-        return Attempt("cgroup", what, "open", "it had it" if said is not None else "it ended, but not by its memory")
+        return Attempt("cgroup", what, "untried", failure.message)
+    if said is not None:
+        return Attempt("cgroup", what, "open", "it had it")
+    if not account.oom:
+        return Attempt("cgroup", what, "untried", "it ended, but not by its memory")
     return Attempt("cgroup", what, "held", "the kernel ended it")

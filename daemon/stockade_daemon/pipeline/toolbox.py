@@ -2,12 +2,13 @@
 
     candidates → read → describe (in a worker) → judge → names → generation
 
-A file whose new text cannot be used keeps its tools of before; one that is gone takes its tools with it. What came of a
-look is said in the log and in every open session.
+A file whose new text cannot be used keeps its tools of before; one that is gone, and stays so for a moment, takes its
+tools with it. What came of a look is said in the log and in every session that is at hand.
 """
 
 import asyncio
 import logging
+import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -25,7 +26,8 @@ from stockade_daemon.values import Json, Manifest
 _log = logging.getLogger(__name__)
 _SETTLE_S: Final = 0.1  # a file that still changes is being written
 _LOOKS: Final = 20  # for it to settle
-_AGAIN_S: Final = 30.0  # until a file that no worker could be had for is tried again
+_GONE_LOOKS: Final = 5  # a file that is missing for fewer is being replaced, by who removes first and then writes
+_AGAIN_S: Final = 30.0  # until what no worker could be had for is tried again
 
 # Told of a new generation and of refusals: an event's type and body.
 Announce = Callable[[str, Mapping[str, Json]], None]
@@ -40,7 +42,7 @@ class _Known:
     signature: tuple[object, ...] = ()
     good: tuple[Manifest, ...] = ()
     reason: str | None = None  # why its present text cannot be used
-    again: float = field(default=float("inf"))  # when to try it again all the same, on the loop's clock
+    again: float = field(default=math.inf)  # when to try it again all the same, on the loop's clock
 
 
 class Toolbox:
@@ -79,12 +81,11 @@ class Toolbox:
             await self._look(tasks, settle=False)
             if self._taking:
                 await asyncio.wait(self._taking.values(), timeout=wait_s)
-            following = tasks.create_task(self._follow(tasks))
+            following = [tasks.create_task(each) for each in (self._follow(tasks), self._retry_packages(tasks))]
             try:
                 yield
             finally:
-                following.cancel()
-                for each in self._taking.values():
+                for each in (*following, *self._taking.values()):
                     each.cancel()
 
     async def _follow(self, tasks: asyncio.TaskGroup) -> None:
@@ -92,15 +93,24 @@ class Toolbox:
         async for _ in watching.changes(self._directories):
             await self._look(tasks)
 
+    async def _retry_packages(self, tasks: asyncio.TaskGroup) -> None:
+        """Takes entry points again that no worker could be had for, until every one of them has been judged. Of files
+        the next look does that."""
+        while any(name in self._taking or self._known[name].again < math.inf for name in self._packages):
+            await asyncio.sleep(_AGAIN_S)
+            for name in self._packages:
+                if name not in self._taking and self._known[name].again < math.inf:
+                    self._taking[name] = tasks.create_task(self._take_package(name))
+
     async def _look(self, tasks: asyncio.TaskGroup, *, settle: bool = True) -> None:
         """Begins to take what is new or has changed, each file by itself, and drops what is gone. Files that are being
-        written are waited for, where `settle`."""
+        written or replaced are waited for, where `settle`."""
         try:
             found = await asyncio.to_thread(self._candidates)
-            for _ in range(_LOOKS if settle and self._changed(found) else 0):
+            for number in range(_LOOKS if settle and (self._changed(found) or self._gone(found)) else 0):
                 await asyncio.sleep(_SETTLE_S)
                 before, found = found, await asyncio.to_thread(self._candidates)
-                if found == before:
+                if found == before and (number + 1 >= _GONE_LOOKS or not self._gone(found)):
                     break
         except OSError as error:
             # What cannot be listed says nothing of its files: the tools stay, and the next look may see more.
@@ -112,7 +122,7 @@ class Toolbox:
         for origin in self._changed(found):
             if origin not in self._taking:  # or else the next look finds that it has changed
                 self._taking[origin] = tasks.create_task(self._take(*found[origin]))
-        gone = [each for each in self._known if each not in found and each not in self._packages]
+        gone = self._gone(found)
         for origin in gone:
             del self._known[origin]
         if gone:
@@ -133,11 +143,14 @@ class Toolbox:
             or known.again <= now
         ]
 
+    def _gone(self, found: Mapping[str, tuple[Candidate, Path]]) -> list[str]:
+        return [origin for origin in self._known if origin not in found and origin not in self._packages]
+
     async def _take(self, candidate: Candidate, directory: Path) -> None:
         """Reads and judges one file; what it was before stays where it cannot be used now."""
         order = (self._directories.index(directory), candidate.origin)
         known = self._known.setdefault(candidate.origin, _Known(candidate.stem, order))
-        known.signature, known.again = candidate.signature, float("inf")
+        known.signature, known.again = candidate.signature, math.inf
 
         async def manifests() -> tuple[Manifest, ...]:
             text = await asyncio.to_thread(sources.read, candidate, directory)
@@ -153,6 +166,7 @@ class Toolbox:
             code = await asyncio.to_thread(sources.installed, name)
             return await self._describing.manifests(code, self._generations.names())
 
+        self._known[name].again = math.inf
         await self._judged(name, self._known[name], manifests())
 
     async def _judged(self, origin: str, known: _Known, judging: Awaitable[tuple[Manifest, ...]]) -> None:
@@ -203,12 +217,12 @@ def chosen(known: Mapping[str, _Known]) -> tuple[list[Manifest], list[Refused]]:
         twice = [manifest for manifest in each.good if manifest.name in taken]
         if each.reason is not None:
             kept = () if twice else tuple(manifest.name for manifest in each.good)
-            refused.append(Refused(origin, each.reason, kept))
+            refused.append(Refused(origin, each.stem, each.reason, kept))
         if twice:
             other = taken[twice[0].name].origin
             reason = f"{twice[0].origin}: {twice[0].name} is a tool of {other}; rename one of the two"
             if each.reason is None:
-                refused.append(Refused(origin, reason, ()))
+                refused.append(Refused(origin, each.stem, reason, ()))
         else:
             taken.update({manifest.name: manifest for manifest in each.good})
     return list(taken.values()), sorted(refused, key=lambda each: known[each.origin].order)

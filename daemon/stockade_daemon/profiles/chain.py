@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from stockade_daemon import settings, toml_text
-from stockade_daemon.errors import RequestError
+from stockade_daemon.errors import ConfigurationError, Mistake, RequestError
 from stockade_daemon.profiles import keys
 from stockade_daemon.settings import Settings
 
@@ -40,27 +40,50 @@ Find = Callable[[str], File]  # raises RequestError NOT_FOUND, ConfigurationErro
 def follow(first: File, find: Find, *, found: bool) -> tuple[File, ...]:
     """`first` and the profiles that it extends, nearest first. `found`: it can be looked up by its name.
 
-    Raises ConfigurationError with the line of the `extends` that names no profile, leads in a circle or too far, and
-    for every other mistake in one of the files.
+    Raises ConfigurationError with every mistake in the files, and with the line of an `extends` that names no profile,
+    leads in a circle or too far.
     """
-    files = [first]
+    files: list[File] = []
     names = [first.name] if found else []
-    while True:
-        at = _read(files[-1])
-        base = at[keys.EXTENDS]
-        if not base:
-            return tuple(files)
-        way = keys.EXTENDS.way
-        if base in names:
-            circle = " → ".join((*names[names.index(base) :], base))
-            at.document.refuse(way, f"`extends` leads in a circle, {circle}; remove one of them")
-        if len(files) == MOST:
-            at.document.refuse(way, f"`extends` makes a chain of more than {MOST} profiles; extend one nearer its end")
-        try:
-            files.append(find(base))
-        except RequestError as error:
-            at.document.refuse(way, f"`extends` names {base!r}, but {error.message}")
-        names.append(base)
+    mistakes: list[Mistake] = []
+    following: File | None = first
+    while following is not None:
+        files.append(following)
+        following, here = _examined(files, names, find)
+        mistakes += here
+        if following is not None:
+            names.append(following.name)
+    if mistakes:
+        raise ConfigurationError(*mistakes)
+    return tuple(files)
+
+
+def _examined(files: Sequence[File], names: Sequence[str], find: Find) -> tuple[File | None, list[Mistake]]:
+    """What the last of `files` extends, and every mistake in it: one with wrong keys may still name a wrong base."""
+    last = files[-1]
+    base: File | None = None
+    mistakes: list[Mistake] = []
+    try:
+        at, mistakes = settings.examine(toml_text.parse(last.text, source=last.source), keys.KEYS)
+        if at[keys.EXTENDS]:
+            base = _base(at, files, names, find)
+    except ConfigurationError as error:
+        mistakes += error.mistakes
+    return base, sorted(mistakes, key=lambda each: (each.source != last.source, each.line, each.column))
+
+
+def _base(at: Settings, files: Sequence[File], names: Sequence[str], find: Find) -> File:
+    """The profile that `at` extends, the last of `files`. Raises ConfigurationError."""
+    way, base = keys.EXTENDS.way, at[keys.EXTENDS]
+    if base in names:
+        circle = " → ".join((*names[names.index(base) :], base))
+        at.document.refuse(way, f"`extends` leads in a circle, {circle}; remove one of them")
+    if len(files) == MOST:
+        at.document.refuse(way, f"`extends` makes a chain of more than {MOST} profiles; extend one nearer its end")
+    try:
+        return find(base)
+    except RequestError as error:
+        at.document.refuse(way, f"`extends` names {base!r}, but {error.message}")
 
 
 def merge(files: Sequence[File]) -> Settings:

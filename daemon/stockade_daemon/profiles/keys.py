@@ -23,6 +23,7 @@ SYSCALL_GROUPS: Final = (
     "time",
     "memory",
     "ipc_local",
+    "async_io",
     "sockets_local",
     "sockets_inet",
     "sysv_ipc",

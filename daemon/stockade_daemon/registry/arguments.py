@@ -65,15 +65,22 @@ class Arguments:
         if not isinstance(value, dict):
             raise self._refusal(f"they are {_shown(value)}, not one JSON object")
         given = _without_absent(value, self._schema)
-        found = chain.from_iterable(_sentences(error, self._schema, given) for error in self._violations(given))
-        faults = list(islice(chain(found, _floats(given, self._schema, "$")), _MAX_FAULTS + 1))
-        if len(faults) > _MAX_FAULTS:
-            faults[_MAX_FAULTS] = "and more"
-        if faults:
+        if faults := self._faults(given):
             raise self._refusal("; ".join(faults))
         frozen = freeze(given)
         assert isinstance(frozen, Mapping)
         return frozen
+
+    def faults(self, value: dict[str, Json]) -> list[str]:
+        """Why these arguments do not fit, at most _MAX_FAULTS reasons; none: they do."""
+        return self._faults(_without_absent(value, self._schema))
+
+    def _faults(self, given: Json) -> list[str]:
+        found = chain.from_iterable(_sentences(error, self._schema, given) for error in self._violations(given))
+        faults = list(islice(chain(found, _floats(given, self._schema, "$")), _MAX_FAULTS + 1))
+        if len(faults) > _MAX_FAULTS:
+            faults[_MAX_FAULTS] = "and more"
+        return faults
 
     def _violations(self, given: Json) -> list[jsonschema_rs.ValidationError]:
         """All of them; of arguments with very many items the first, since the library lists a million one by one

@@ -9,15 +9,19 @@ from dataclasses import replace
 from typing import Final
 
 from stockade_daemon import json_text
-from stockade_daemon.errors import ArgumentsRefusal, ConfigurationError
+from stockade_daemon.errors import ConfigurationError
 from stockade_daemon.registry import manifests
 from stockade_daemon.registry.arguments import Arguments
+from stockade_daemon.registry.freezing import thaw
 from stockade_daemon.values import Body, Code, Json, Manifest, PythonBody
 
 MAX_ANSWER: Final = 512 * 1024  # bytes of JSON
 _MAX_DEPTH: Final = 32
 _MOST_REASON: Final = 1000  # characters
 _MAX_TOOLS: Final = 32  # of one file
+_FORGED: Final = (
+    "what it says of its tools is no list of manifests; declare them with @tool, and let nothing else answer"
+)
 _RESERVED: Final = {"timeout_s"}  # as an argument it is the call's own time, for every tool
 
 
@@ -26,13 +30,15 @@ def judge(answer: bytes, code: Code, built_in: Iterable[str]) -> tuple[Manifest,
     try:
         value = json_text.parse(answer, max_bytes=MAX_ANSWER, max_depth=_MAX_DEPTH)
     except json_text.NotLossless as error:
-        raise ConfigurationError(f"{code.origin}:1: what it says of its tools is no manifest: {error}") from None
+        raise ConfigurationError(f"{code.origin}:1: {_FORGED} ({error})") from None
     if not isinstance(value, list):
-        raise ConfigurationError(f"{code.origin}:1: what it says of its tools is no list of manifests")
+        raise ConfigurationError(f"{code.origin}:1: {_FORGED}")
     if not value:
         raise ConfigurationError(f"{code.origin}:1: it declares no tool; put @tool over a function")
     if len(value) > _MAX_TOOLS:
-        raise ConfigurationError(f"{code.origin}:1: it declares {len(value)} tools; at most {_MAX_TOOLS} are taken")
+        raise ConfigurationError(
+            f"{code.origin}:1: it declares {len(value)} tools, and a file may have {_MAX_TOOLS}; split it"
+        )
     found = [_one(each, code) for each in value]
     check_names(found, code.origin, code.stem, built_in)
     return tuple(found)
@@ -46,21 +52,21 @@ def line_within(line: object, text: bytes) -> int:
 def _one(item: Json, code: Code) -> Manifest:
     entry = next(each for each in code.modules if each.name == code.entry)
     if not isinstance(item, Mapping) or set(item) != {"line", "files", "index", "manifest"}:
-        raise ConfigurationError(f"{code.origin}:1: what it says of its tools is no list of manifests")
+        raise ConfigurationError(f"{code.origin}:1: {_FORGED}")
     origin = f"{code.origin}:{line_within(item['line'], entry.text)}"
     files, index, manifest = item["files"], item["index"], item["manifest"]
     if not isinstance(manifest, Mapping) or type(index) is not int or not 0 <= index < _MAX_TOOLS:
-        raise ConfigurationError(f"{origin}: what it says of its tools is no list of manifests")
+        raise ConfigurationError(f"{origin}: {_FORGED}")
     if files is not None and not (isinstance(files, str) and files.isidentifier()):
-        raise ConfigurationError(f"{origin}: what it says of its tools is no list of manifests")
+        raise ConfigurationError(f"{origin}: {_FORGED}")
     judged = manifests.judge(manifest, lambda _: origin)
     if judged.body is not Body.FUNCTION:
-        raise ConfigurationError(f"{origin}: body must be function")
+        raise ConfigurationError(f"{origin}: body must be function; let @tool make the manifest")
     usable(judged, lambda _: origin)
     check = fits(judged)
     for name, schema in _properties(judged).items():
         if isinstance(schema, Mapping) and "default" in schema and (fault := check(name, schema["default"])):
-            raise ConfigurationError(f"{origin}: the default of {name!r} does not fit its type: {fault}")
+            raise ConfigurationError(f"{origin}: the default of {name!r} does not fit its type: {fault}; change one")
     return replace(judged, origin=origin, custom=PythonBody(code, index, files))
 
 
@@ -77,7 +83,10 @@ def usable(manifest: Manifest, place: Callable[[str], str]) -> None:
     """
     for name in _properties(manifest):
         if not name.isidentifier() or len(name) > 64:
-            raise ConfigurationError(f"{place(name)}: the argument {name[:80]!r} must be named as a variable is")
+            raise ConfigurationError(
+                f"{place(name)}: the argument {name[:80]!r} must be named as a variable is: letters, digits and _, at "
+                "most 64; rename it"
+            )
         if name in _RESERVED:
             raise ConfigurationError(
                 f"{place(name)}: {name} is the call's own time, for every tool; rename the argument"
@@ -95,11 +104,7 @@ def fits(manifest: Manifest) -> Callable[[str, Json], str]:
     arguments = Arguments(replace(manifest, input_schema=alone))
 
     def check(name: str, value: Json) -> str:
-        try:
-            arguments.parse(json_text.dump({name: value}))
-        except ArgumentsRefusal as refusal:
-            return refusal.message
-        return ""
+        return "; ".join(arguments.faults({name: thaw(value)}))
 
     return check
 
@@ -110,13 +115,18 @@ def _properties(manifest: Manifest) -> Mapping[str, Json]:
     return properties
 
 
+def is_name_of(stem: str, name: str) -> bool:
+    """Whether a file of that stem may give a tool this name."""
+    return name == stem or name.startswith(f"{stem}_")
+
+
 def check_names(found: Iterable[Manifest], origin: str, stem: str, built_in: Iterable[str]) -> None:
     """Refuses names that are not the file's to give: a tool is called as its file is, or that and `_` and more."""
     names: set[str] = set()
     for each in found:
         if each.name in built_in:
             raise ConfigurationError(f"{each.origin}: {each.name} is a built-in tool; choose another name")
-        if each.name != stem and not each.name.startswith(f"{stem}_"):
+        if not is_name_of(stem, each.name):
             raise ConfigurationError(
                 f"{each.origin}: the tools of this file are named {stem} or {stem}_…, so {each.name!r} is not its to "
                 "give; rename the tool or the file"

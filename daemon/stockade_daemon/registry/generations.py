@@ -7,6 +7,8 @@ ends with that one whatever comes meanwhile.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from stockade_daemon.errors import ArgumentsRefusal
+from stockade_daemon.registry import custom
 from stockade_daemon.registry.registry import Registry
 from stockade_daemon.values import Manifest
 
@@ -16,6 +18,7 @@ class Refused:
     """A file, or an installed package, whose tools could not be taken."""
 
     origin: str
+    stem: str  # its tools are named so, or that and `_` and more
     reason: str  # `ORIGIN:LINE: what is wrong; what to do`
     kept: tuple[str, ...]  # its tools of before, which stay
 
@@ -45,6 +48,22 @@ class Generations:
     def names(self) -> tuple[str, ...]:
         """Of the built-in tools, which no other tool can have."""
         return tuple(each.name for each in self.built_in.catalog())
+
+    def find(self, name: str) -> Manifest:
+        """A tool of the current generation.
+
+        Raises ArgumentsRefusal UNKNOWN_TOOL, which names the refused file that the tool may stand in.
+        """
+        try:
+            return self.current.find(name)
+        except ArgumentsRefusal as refusal:
+            mine = [each for each in self.refused if custom.is_name_of(each.stem, name)]
+            if not mine:
+                raise
+            closest = max(mine, key=lambda each: len(each.stem))
+            raise ArgumentsRefusal(
+                refusal.code, f"{refusal.message} The file that may have it is refused: {closest.reason}."
+            ) from None
 
     def succeed(self, custom: Iterable[Manifest], refused: Iterable[Refused]) -> Change:
         """Makes the built-in tools and `custom` the current generation, where that is another than the present one.

@@ -79,7 +79,7 @@ def read(path: Path) -> Manifest:
 
     manifest = judge(value, place)
     if manifest.name != path.stem:
-        raise ConfigurationError(f"{place('name')}: the name {manifest.name!r} must be the file's own name")
+        raise ConfigurationError(f"{place('name')}: the name {manifest.name!r} must be the file's own name; rename one")
     return manifest
 
 
@@ -109,7 +109,7 @@ class _Reading:
             raise self._error("", f"missing {', '.join(map(repr, missing))}; every key is written out")
         name = self._text_of("name", 64)
         if not _NAME.fullmatch(name):
-            raise self._error("name", f"the name {name!r} must be of a-z 0-9 _ and begin with a letter")
+            raise self._error("name", f"the name {name!r} must be of a-z 0-9 _ and begin with a letter; rename it")
         manifest = Manifest(
             name=name,
             description=self._text_of("description", _MAX_DESCRIPTION),
@@ -126,7 +126,7 @@ class _Reading:
         )
         if manifest.access is Access.OVERLAY and manifest.kind is not Kind.COMMAND:
             # Its changes are judged as a command's are: by what the profile says of commands and effects.
-            raise self._error("kind", "kind must be command where access is overlay")
+            raise self._error("kind", "kind must be command where access is overlay; change one of the two")
         return manifest
 
     def _schema(self) -> Mapping[str, Json]:
@@ -155,7 +155,8 @@ class _Reading:
             raise self._error("card_title", f"{title!r} is no template ({error}); use {{argument}}") from None
         for _, field, spec, conversion in parts:
             if field is not None and (field not in known or spec or conversion):
-                raise self._error("card_title", f"{{{field}}} is no argument; use {{name}} of {', '.join(known)}")
+                use = f"use {{name}} of {', '.join(known)}" if known else "there is none, so take it out"
+                raise self._error("card_title", f"{{{field}}} is no argument; {use}")
         return title
 
     def _text_of(self, key: str, most: int) -> str:

@@ -13,6 +13,7 @@ from typing import Any, Final
 from stockade_daemon import json_text, settings, toml_text
 from stockade_daemon.errors import ConfigurationError
 from stockade_daemon.registry import custom, manifests
+from stockade_daemon.registry.dashes import Options
 from stockade_daemon.registry.freezing import freeze
 from stockade_daemon.registry.schemas import violations
 from stockade_daemon.settings import Key, Unfit, number, one_of, several, text, whole
@@ -47,7 +48,7 @@ def _argv(value: object) -> tuple[Element, ...]:
         elif isinstance(each, dict) and set(each) == {"when", "argv"} and isinstance(each["when"], str):
             inner = each["argv"]
             if not isinstance(inner, list) or not inner or not all(isinstance(text, str) for text in inner):
-                raise Unfit("has a `when` whose argv is not an array of texts", (index, "argv"))
+                raise Unfit("has a `when` whose argv is not an array of texts; write [TEXT, …]", (index, "argv"))
             found.append(Element(tuple(inner), each["when"]))
         else:
             raise Unfit(
@@ -55,7 +56,7 @@ def _argv(value: object) -> tuple[Element, ...]:
                 (index,),
             )
         if any("\0" in text for text in found[-1].texts):
-            raise Unfit("has an element with a NUL character, which no program's argument can have", (index,))
+            raise Unfit("has an element with a NUL character, which no argument can have; remove it", (index,))
     return tuple(found)
 
 
@@ -68,9 +69,9 @@ def _arguments(value: object) -> dict[str, dict[str, Any]]:
         try:
             json_text.check(schema, max_depth=8)
         except json_text.NotLossless as error:
-            raise Unfit(f"{name!r} holds what JSON does not have: {error}", (name,)) from None
+            raise Unfit(f"{name!r} holds what JSON does not have: {error}; write it as text", (name,)) from None
         if not isinstance(schema.get("optional", False), bool):
-            raise Unfit(f"{name!r} has an `optional` that is neither true nor false", (name, "optional"))
+            raise Unfit(f"{name!r} has an `optional` that is neither true nor false; write one", (name, "optional"))
         if "default" in schema and "optional" in schema:
             raise Unfit(f"{name!r} has a default, so it may be left out already; remove `optional`", (name, "optional"))
     return value
@@ -193,7 +194,9 @@ def _check_defaults(manifest: Manifest, given: Mapping[str, Mapping[str, Any]], 
     validate = custom.fits(manifest)
     for name, schema in given.items():
         if "default" in schema and (fault := validate(name, schema["default"])):
-            document.refuse(("arguments", name, "default"), f"the default of {name!r} does not fit: {fault}")
+            document.refuse(
+                ("arguments", name, "default"), f"the default of {name!r} does not fit: {fault}; change one"
+            )
 
 
 def _program(
@@ -202,12 +205,13 @@ def _program(
     elements: tuple[Element, ...] = at[ARGV]
     dashes: tuple[str, ...] = at[DASHES]
     parts: list[Part] = []
-    options_over = False  # behind "--", where nothing is an option
+    options = Options(given, dashes)
     for index, element in enumerate(elements):
         way: Way = ("program", "argv", index)
         if element.when is not None and element.when not in given:
-            document.refuse(way, f"`when` names {element.when!r}, which is no argument; there are {', '.join(given)}")
+            document.refuse(way, f"`when` names {element.when!r}, which is no argument; {_known(given)}")
         sure = {*given} - optional | {element.when or ""}
+        own = []
         for each in element.texts:
             pieces = _pieces(document, way, each, given, sure)
             listed = [name for kind, name in pieces if kind == "argument" and given[name].get("type") == "array"]
@@ -215,13 +219,16 @@ def _program(
                 document.refuse(
                     way, f"{listed[0]!r} is a list: let the element be {{{listed[0]}}} alone; each item is an argument"
                 )
-            bare = bool(pieces) and pieces[0][0] == "argument" and not options_over
-            parts.append(Part(pieces, element.when, bare))
-        options_over = options_over or (element.when is None and "--" in element.texts)
+            bare = bool(pieces) and pieces[0][0] == "argument" and not options.over
+            own.append(Part(pieces, element.when, bare))
+        options.passes(own)
+        parts += own
     first = parts[0]
     name = "".join(piece for _, piece in first.pieces)
     if first.given is not None or any(kind == "argument" for kind, _ in first.pieces) or not name:
-        document.refuse(("program", "argv", 0), "the program itself is a fixed text; no argument can choose it")
+        document.refuse(
+            ("program", "argv", 0), "the program itself is a fixed text, which no argument chooses; write its name"
+        )
     if "/" in name and not name.startswith("/"):
         document.refuse(
             ("program", "argv", 0), f"{name!r} is a relative path; give a program's name, or its absolute path"
@@ -236,10 +243,14 @@ def _program(
         stdin = Part(pieces)
     for name in dashes:
         if name not in given:
-            document.refuse(("program", "dashes"), f"{name!r} is no argument; there are {', '.join(given)}")
+            document.refuse(("program", "dashes"), f"{name!r} is no argument; {_known(given)}")
     defaults = freeze({name: schema["default"] for name, schema in given.items() if "default" in schema})
     assert isinstance(defaults, Mapping)
     return ProgramBody(tuple(parts), stdin, MappingProxyType(dict(defaults)), frozenset(dashes))
+
+
+def _known(given: Iterable[str]) -> str:
+    return f"there are {', '.join(given) or 'none: write it beneath [arguments]'}"
 
 
 def _pieces(
@@ -255,8 +266,12 @@ def _pieces(
             pieces.append(("text", literal))
         if field is None:
             continue
-        if field not in given or spec or conversion:
-            document.refuse(way, f"{{{field}}} is no argument; there are {', '.join(given) or 'none'}")
+        if field not in given:
+            document.refuse(way, f"{{{field}}} is no argument; {_known(given)}")
+        if spec or conversion:
+            document.refuse(
+                way, f"{{{field}}} has a format or a conversion, and none is taken; write {{{field}}} alone"
+            )
         if field not in sure:
             document.refuse(
                 way,

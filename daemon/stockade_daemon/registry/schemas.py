@@ -72,7 +72,7 @@ def _check_object(schema: Mapping[str, Json], place: str) -> Iterator[str]:
         yield f"{place}.additionalProperties must be false: unknown arguments are always refused"
     for name, child in properties.items():
         if isinstance(child, Mapping) and "description" not in child:
-            yield f"{place}.properties.{name} has no description"
+            yield f"{place}.properties.{name} has no description: add one"
         yield from _check(child, f"{place}.properties.{name}")
     if "required" in schema:
         yield from _check_names(schema["required"], properties, f"{place}.required")

@@ -38,10 +38,20 @@ class Candidate:
     signature: tuple[object, ...]
 
 
-def is_name(name: str) -> bool:
-    """Whether a file of this name may hold tools."""
+def misnamed(name: str) -> str:
+    """Why a file of this name holds no tools, and the name that it could have; empty where it may hold some."""
     path = Path(name)
-    return path.suffix in _SUFFIXES and path.name == name and _STEM.match(path.stem) is not None
+    if path.suffix in _SUFFIXES and _STEM.match(path.stem):
+        return ""
+    suffix = path.suffix.lower()
+    if suffix not in _SUFFIXES:
+        return "a tool file's name ends in .py or .toml; rename it, if it is one"
+    stem = re.sub(r"[^a-z0-9]+", "_", path.stem.lower()).lstrip("_0123456789")[:64].rstrip("_")
+    proposal = f", for example to {stem}{suffix}" if stem else ""
+    return (
+        "a tool file's name is of a-z 0-9 _, begins with a letter, has at most 64 characters and then .py or .toml, "
+        f"since its tools are named after it; rename it{proposal}"
+    )
 
 
 def candidates(directory: Path) -> list[Candidate]:
@@ -82,11 +92,8 @@ def _signature(path: Path) -> tuple[object, ...]:
 def read(candidate: Candidate, directory: Path) -> bytes:
     """The bytes of a file that may be trusted. Raises ConfigurationError `FILE:1: …` with what to do."""
     origin = candidate.origin
-    if not _STEM.match(candidate.stem):
-        raise ConfigurationError(
-            f"{origin}:1: a tool file's name is of a-z 0-9 _ and begins with a letter, since its tools are named after "
-            "it; rename it"
-        )
+    if reason := misnamed(candidate.stem + candidate.suffix):
+        raise ConfigurationError(f"{origin}:1: {reason}")
     try:
         real = Path(os.path.realpath(origin, strict=True))
         top = Path(os.path.realpath(directory))
@@ -94,28 +101,29 @@ def read(candidate: Candidate, directory: Path) -> bytes:
             raise ConfigurationError(
                 f"{origin}:1: it is a link that leads out of {directory}, to {real}; put the file itself here"
             )
-        _insist(origin, top, os.stat(top))
+        insist(origin, str(top), os.stat(top))
         for each in real.parents:
             if top in each.parents:
-                _insist(origin, each, os.stat(each))
+                insist(origin, str(each), os.stat(each))
         # Not blocking: opening a FIFO waits for whoever writes to it, open(2).
         descriptor = os.open(real, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
         with open(descriptor, "rb") as file:
             found = os.fstat(descriptor)
             if not stat.S_ISREG(found.st_mode):
                 raise ConfigurationError(f"{origin}:1: this is not a regular file; put the tool's text here")
-            _insist(origin, real, found)
+            insist(origin, str(real), found)
             text = file.read(MAX_BYTES + 1)
     except OSError as error:
         raise ConfigurationError(
             f"{origin}:1: the file cannot be read: {error.strerror}; make it readable to the daemon"
         ) from error
     if len(text) > MAX_BYTES:
-        raise ConfigurationError(f"{origin}:1: the file has more than {MAX_BYTES} bytes; a tool is shorter")
+        raise ConfigurationError(f"{origin}:1: the file has more than {MAX_BYTES} bytes; shorten it")
     return text
 
 
-def _insist(origin: str, path: Path, found: os.stat_result) -> None:
+def insist(origin: str, path: str, found: os.stat_result) -> None:
+    """Refuses a tool file, or a directory that leads to it, that somebody else could change: ConfigurationError."""
     stranger = trust.stranger(found)
     if stranger == "owner":
         ours = {0, os.geteuid()}
@@ -149,8 +157,10 @@ def installed(name: str) -> Code:
             f"{', '.join(known) or 'none'}. Install it where the daemon runs, or take it out of [tools] packages"
         )
     point = points[0]
-    if len(points) > 1 or point.dist is None:
+    if len(points) > 1:
         raise ConfigurationError(f"{len(points)} installed distributions have an entry point {name!r}; uninstall one")
+    if point.dist is None:
+        raise ConfigurationError(f"the entry point {name!r} is of no installed distribution; install its wheel")
     origin = f"{point.dist.name} {point.dist.version} ({point.value})"
     top = point.module.partition(".")[0]
     modules = []

@@ -1,24 +1,27 @@
 """stockade.v1.Catalog."""
 
+import os
 from typing import Any
 
 from stockade.v1 import catalog_pb2, catalog_pb2_grpc
 from stockade_daemon import meanings
-from stockade_daemon.errors import CODES, ConfigurationError, Refusal, RequestError
+from stockade_daemon.errors import CODES, OF_TOOLS, ConfigurationError, Refusal, RequestError
 from stockade_daemon.pipeline.describe import Describing
 from stockade_daemon.pipeline.named_profiles import NamedProfiles
 from stockade_daemon.registry import sources
 from stockade_daemon.registry.generations import Generations
 from stockade_daemon.rpc import wire
+from stockade_daemon.rpc.turns import Turns
 
-_LONGEST_NAME = 80
+_LONGEST_NAME = 255
 
 
 class CatalogService(catalog_pb2_grpc.CatalogServicer):
-    def __init__(self, tools: Generations, describing: Describing, named: NamedProfiles) -> None:
+    def __init__(self, tools: Generations, describing: Describing, named: NamedProfiles, turns: Turns) -> None:
         self._tools = tools
         self._describing = describing
         self._named = named
+        self._turns = turns  # of files that are checked
 
     @wire.unary
     async def ListTools(self, request: catalog_pb2.ListToolsRequest, context: Any) -> catalog_pb2.ListToolsResponse:
@@ -31,15 +34,22 @@ class CatalogService(catalog_pb2_grpc.CatalogServicer):
     @wire.unary
     async def CheckTool(self, request: catalog_pb2.CheckToolRequest, context: Any) -> catalog_pb2.CheckToolResponse:
         name = request.name
-        if not sources.is_name(name) or len(name) > _LONGEST_NAME:
+        if "/" in name or not 0 < len(name) <= _LONGEST_NAME:
             raise RequestError(
                 "INVALID_ARGUMENT",
-                f"{name[:_LONGEST_NAME]!r} is no tool file's name: a-z 0-9 _, a letter first, then .py or .toml",
+                f"{name[:_LONGEST_NAME]!r} is no file's name: give the last part of its path, at most {_LONGEST_NAME} "
+                "characters",
             )
         if len(request.text) > sources.MAX_BYTES:
             raise RequestError("RESOURCE_EXHAUSTED", f"{name} has more than {sources.MAX_BYTES} bytes; shorten it")
         try:
-            found = await self._describing.file(request.text, origin=name, name=name, built_in=self._tools.names())
+            if reason := sources.misnamed(name):
+                raise ConfigurationError(f"{name}:1: {reason}")
+            for place in request.places:
+                owned = os.stat_result((place.mode, 0, 0, 0, place.uid, 0, 0, 0, 0, 0))
+                sources.insist(name, place.path, owned)
+            async with self._turns.turn():
+                found = await self._describing.file(request.text, origin=name, name=name, built_in=self._tools.names())
         except ConfigurationError as error:
             return catalog_pb2.CheckToolResponse(fault=str(error))
         except Refusal as refusal:
@@ -62,7 +72,9 @@ class CatalogService(catalog_pb2_grpc.CatalogServicer):
                 if not isinstance(each.fault, RequestError)
             ],
             errors=[
-                catalog_pb2.ErrorMeaning(code=code, domain=domain, retry=retry, meaning=meanings.OF_CODES[code])
+                catalog_pb2.ErrorMeaning(
+                    code=code, domain=domain, retry=retry, meaning=meanings.OF_CODES[code], of_tools=code in OF_TOOLS
+                )
                 for code, (domain, retry) in CODES.items()
             ],
             events=[

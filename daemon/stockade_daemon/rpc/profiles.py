@@ -14,17 +14,19 @@ from stockade_daemon.profiles import read as profiles
 from stockade_daemon.profiles.explain import explain
 from stockade_daemon.profiles.last_good import Standing
 from stockade_daemon.rpc import wire
+from stockade_daemon.rpc.turns import Turns
 from stockade_daemon.sandbox.pool import Pool
 from stockade_daemon.values import Profile
 
 
 class ProfilesService(profiles_pb2_grpc.ProfilesServicer):
-    def __init__(self, rules: Rules, named: NamedProfiles, pool: Pool, place: Path) -> None:
-        """`place`: a private directory for the workspaces of probes."""
+    def __init__(self, rules: Rules, named: NamedProfiles, pool: Pool, place: Path, turns: Turns) -> None:
+        """`place`: a private directory for the workspaces of probes, which take `turns`."""
         self._rules = rules
         self._named = named
         self._pool = pool
         self._place = place
+        self._turns = turns
 
     @wire.unary
     async def List(self, request: profiles_pb2.ListProfilesRequest, context: Any) -> profiles_pb2.ListProfilesResponse:
@@ -72,16 +74,20 @@ class ProfilesService(profiles_pb2_grpc.ProfilesServicer):
         if request.profile.WhichOneof("choice") == "text" and not self._rules.private:
             raise RequestError(
                 "PERMISSION_DENIED",
-                "this daemon runs profiles by name only; ask its admin to add the file, or use a private daemon",
+                "this daemon runs profiles by name only; ask its admin to add the file, or use a private daemon "
+                "(--private)",
             )
         profile = await self._as_it_is(request.profile)
         try:
-            probed = await probe(self._pool, profile, self._place)
+            async with self._turns.turn():
+                probed = await probe(self._pool, profile, self._place)
         except SandboxFailure as failure:
             raise RequestError("FAILED_PRECONDITION", failure.message, code=failure.code) from failure
         return profiles_pb2.ProbeProfileResponse(
             attempts=[
-                profiles_pb2.Attempt(layer=each.layer, what=each.what, verdict=each.verdict, detail=each.detail)
+                profiles_pb2.Attempt(
+                    layer=each.layer, what=each.what, verdict=each.verdict, detail=each.detail, by=each.by
+                )
                 for each in probed.attempts
             ],
             layers=wire.layers(probed.layers),

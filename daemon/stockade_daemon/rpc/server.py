@@ -39,6 +39,7 @@ from stockade_daemon.rpc.daemon import DaemonService
 from stockade_daemon.rpc.events import EventsService
 from stockade_daemon.rpc.profiles import ProfilesService
 from stockade_daemon.rpc.sessions import SessionsService
+from stockade_daemon.rpc.turns import Turns
 from stockade_daemon.rpc.wire import MESSAGE_BYTES
 
 _FILES = (approvals_pb2, calls_pb2, catalog_pb2, daemon_pb2, events_pb2, profiles_pb2, sessions_pb2)
@@ -135,10 +136,11 @@ async def serving(socket: Path, services: Services, engine: Engine, rules: Rules
     server = grpc.aio.server(options=_OPTIONS)
     named = engine.sessions.profiles
     daemon_pb2_grpc.add_DaemonServicer_to_server(DaemonService(services.pool, rules), server)
-    catalog_pb2_grpc.add_CatalogServicer_to_server(CatalogService(services.tools, services.describing, named), server)
-    profiles_pb2_grpc.add_ProfilesServicer_to_server(
-        ProfilesService(rules, named, services.pool, services.outputs), server
-    )
+    turns = Turns()
+    catalog = CatalogService(services.tools, services.describing, named, turns)
+    catalog_pb2_grpc.add_CatalogServicer_to_server(catalog, server)
+    profiles = ProfilesService(rules, named, services.pool, services.outputs, turns)
+    profiles_pb2_grpc.add_ProfilesServicer_to_server(profiles, server)
     sessions_pb2_grpc.add_SessionsServicer_to_server(SessionsService(engine, services.ledger), server)
     calls_pb2_grpc.add_CallsServicer_to_server(CallsService(engine, services.ledger), server)
     events_pb2_grpc.add_EventsServicer_to_server(EventsService(services.ledger), server)

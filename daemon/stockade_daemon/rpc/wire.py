@@ -12,7 +12,7 @@ from google.rpc import error_details_pb2, status_pb2
 
 from stockade.v1 import approvals_pb2, calls_pb2, catalog_pb2, daemon_pb2, events_pb2, sessions_pb2, types_pb2
 from stockade_daemon import json_text
-from stockade_daemon.errors import ConfigurationError, InfrastructureFailure, RequestError
+from stockade_daemon.errors import Busy, ConfigurationError, InfrastructureFailure, RequestError
 from stockade_daemon.ledger.records import CallRecord, SessionRecord
 from stockade_daemon.policy.approvals import Ask
 from stockade_daemon.profiles.read import own_tightening
@@ -24,6 +24,7 @@ MESSAGE_BYTES = 4 * 1024 * 1024
 LARGEST = 2**63 - 1  # of numbers that the ledger and the kernel take; there is nothing beyond
 _MOST_DETAILS = 3500  # bytes of an error's text: with the rest it stays under 4 KiB, a common limit for headers
 _DETAILS_KEY = "grpc-status-details-bin"
+_RETRY_KEY = "stockade-retry"  # there, and "later", where the same request can be taken later
 _CODE_KEY = "stockade-code"  # the stable code alone, for a client that does not unpack details
 _CALL_STATES = {
     "pending": calls_pb2.CALL_STATE_PENDING,
@@ -73,7 +74,8 @@ async def _abort(context: Any, error: Exception) -> None:
     info = AnyMessage()
     info.Pack(error_details_pb2.ErrorInfo(reason=code, domain="stockade"))
     details = status_pb2.Status(code=status.value[0], message=shown, details=[info] if code else [])
-    await context.abort(status, shown, ((_DETAILS_KEY, details.SerializeToString()), (_CODE_KEY, code)))
+    later = ((_RETRY_KEY, "later"),) if isinstance(error, Busy) else ()
+    await context.abort(status, shown, ((_DETAILS_KEY, details.SerializeToString()), (_CODE_KEY, code), *later))
 
 
 def _status(error: Exception) -> tuple[grpc.StatusCode, str, str]:

@@ -14,6 +14,7 @@ import itertools
 import logging
 import os
 import re
+import signal
 import threading
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
@@ -229,7 +230,12 @@ def _said(error: OSError) -> str:
 
 
 def sweep(place: Path) -> None:
-    """Removes groups in `place` whose daemon is dead. Those of another pid namespace cannot be judged, and stay."""
+    """Removes groups in `place` whose daemon is dead. Those of another pid namespace cannot be judged, and stay.
+
+    Where nothing can be removed, nothing is waited for either.
+    """
+    if not os.access(place, os.W_OK):
+        return
     try:
         names = os.listdir(place)
     except OSError:
@@ -262,9 +268,28 @@ def _remove(directory: Path) -> None:
             if error.errno != errno.EBUSY or not pause:
                 _log.warning("the control group %s cannot be removed: %s", directory, error.strerror)
                 return
-        with suppress(OSError):
-            write(directory / "cgroup.kill", "1")  # version 2, since Linux 5.14
+        _end_members(directory)
         tick.wait(pause)
+
+
+def _end_members(directory: Path) -> None:
+    """Kills what is left in a group of a worker that has to be gone: nobody else's processes are in it."""
+    with suppress(OSError):
+        write(directory / "cgroup.kill", "1")  # version 2, since Linux 5.14
+        return
+    with suppress(OSError, ValueError):
+        for pid in _members(directory):
+            process = os.pidfd_open(pid)
+            try:
+                # Asked again, because the number may be another process's by now.
+                if pid in _members(directory) and pid != os.getpid():
+                    signal.pidfd_send_signal(process, signal.SIGKILL)
+            finally:
+                os.close(process)
+
+
+def _members(directory: Path) -> list[int]:
+    return [int(line) for line in (directory / "cgroup.procs").read_text().split()]
 
 
 def _started(pid: int) -> int:

@@ -2,6 +2,7 @@
 
 import array
 import asyncio
+import errno
 import os
 import socket
 from types import TracebackType
@@ -13,10 +14,16 @@ _MOST_WAITING = 16  # frames
 # How long a process of ours may take for an answer that takes it milliseconds; after that it is taken for stuck, by a
 # signal or by a file system that is gone, and is ended. Far more than an overloaded host needs.
 PATIENCE_S = 15.0
+# Of the host, and no fault of the other end: descriptors that are under way are counted by uid (unix(7)).
+_FOR_NOW = {errno.ETOOMANYREFS, errno.ENOBUFS, errno.ENOMEM}
 
 
 class ChannelClosed(Exception):
     """The other end is gone, or as good as gone."""
+
+
+class NotSent(ChannelClosed):
+    """Nothing of a frame was sent, because the kernel does not take its descriptors now; the channel is as it was."""
 
 
 class FrameChannel:
@@ -96,7 +103,7 @@ class FrameChannel:
         return item
 
     async def send(self, header: dict[str, Any], blob: bytes = b"", descriptors: tuple[int, ...] = ()) -> None:
-        """Sends one frame. Raises ChannelClosed."""
+        """Sends one frame. Raises ChannelClosed; NotSent where the kernel would not take its descriptors now."""
         if descriptors:
             header = {**header, "descriptors": len(descriptors)}
         data = encode(header, blob)
@@ -105,11 +112,19 @@ class FrameChannel:
                 if descriptors:
                     # Nothing else is in the socket's buffer here: these frames answer requests one at a time.
                     rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))
-                    data = data[self._socket.sendmsg([data], [rights]) :]
+                    data = data[self._with_rights(data, rights) :]
                 if data:
                     await self._loop.sock_sendall(self._socket, data)
         except OSError as error:
             raise ChannelClosed(str(error)) from error
+
+    def _with_rights(self, data: bytes, rights: tuple[int, int, "array.array[int]"]) -> int:
+        try:
+            return self._socket.sendmsg([data], [rights])
+        except OSError as error:
+            if error.errno in _FOR_NOW:
+                raise NotSent(str(error)) from error
+            raise
 
     async def ask(self, header: dict[str, Any], descriptors: tuple[int, ...] = ()) -> Frame:
         """Sends one request and receives its answer, told by its id; the caller sees to it that there is one at a time.

@@ -25,13 +25,14 @@ _MODE_OF = {  # call: index of its mode argument
 _OPENING = {"open": (1, 2), "openat": (2, 3)}  # call: indices of its flags and of its mode
 _CREATING = (0o100, 0o20000000)  # O_CREAT, __O_TMPFILE: without one of them the mode is whatever lay in the register
 _TERMINAL = (0x5412, 0x541C, 0x5423)  # TIOCSTI, TIOCLINUX, TIOCSETD: typing into somebody's terminal
-# In place: of a terminal its attributes and size, of a descriptor how much can be read, blocking and close-on-exec.
-# Others change files that are only open for reading (ioctl_fs_flags(2)).
-_HARMLESS_IOCTLS = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)
-_ONLY_BY_ARGUMENT = {"ioctl"}
+# In place, requests by call. ioctl: a terminal's attributes and size, how much can be read, blocking and close-on-exec.
+# fcntl: copies of a descriptor, its flags, a file's seals. Others change files that are only open for reading, lock
+# them or watch them (ioctl_fs_flags(2), fcntl(2)).
+_HARMLESS = {
+    "ioctl": (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451),
+    "fcntl": (0, 1, 2, 3, 4, 1030, 1034),
+}
 _PR_SET_PDEATHSIG = 1
-_F_SETLEASE = 1024
-_F_NOTIFY = 1026
 _SOCK_STREAM = 1
 _SOCK_SEQPACKET = 5
 _S_IFMT = 0o170000
@@ -69,12 +70,13 @@ def _allow(groups: tuple[str, ...], *, in_place: bool) -> bytes:
     allowed = {name for group in groups for name in GROUPS[group]}
     if in_place:
         allowed -= refused
-        for request in _HARMLESS_IOCTLS:
-            _add(rules, pyseccomp.ALLOW, "ioctl", pyseccomp.Arg(1, pyseccomp.MASKED_EQ, 0xFFFFFFFF, request))
+        for name, requests in _HARMLESS.items():
+            for request in requests:
+                _add(rules, pyseccomp.ALLOW, name, pyseccomp.Arg(1, pyseccomp.MASKED_EQ, 0xFFFFFFFF, request))
     for name in sorted(allowed - set(ABSENT)):
         _add(rules, pyseccomp.ALLOW, name)
     for name in sorted(refused - allowed):
-        if name not in _ONLY_BY_ARGUMENT or not in_place:
+        if name not in _HARMLESS or not in_place:
             _add(rules, pyseccomp.ERRNO(errno.EPERM), name)
     # A process may ask for its personality and set the plain one; others relax protections.
     for value in (0, _UNAME_QUERY):
@@ -123,12 +125,10 @@ def _arguments(groups: tuple[str, ...], *, in_place: bool) -> bytes:
 def _in_place(rules: pyseccomp.SyscallFilter) -> None:
     """What a process may do to others of its uid, to their files or by their names, and Landlock does not hold."""
     refuse = pyseccomp.ERRNO(errno.EPERM)
-    # Limits of another process; the death signal that ends a body with its init; leases and notes about files.
-    _add(rules, refuse, "prlimit64", pyseccomp.Arg(0, pyseccomp.NE, 0))
+    # Limits of another process and questions about it; the death signal that ends a body with its init.
+    for name in ("prlimit64", "getpgid", "getsid", "sched_getaffinity"):
+        _add(rules, refuse, name, pyseccomp.Arg(0, pyseccomp.NE, 0))
     _add(rules, refuse, "prctl", pyseccomp.Arg(0, pyseccomp.MASKED_EQ, 0xFFFFFFFF, _PR_SET_PDEATHSIG))
-    for command in (_F_SETLEASE, _F_NOTIFY):
-        for name in ("fcntl", "fcntl64"):
-            _add(rules, refuse, name, pyseccomp.Arg(1, pyseccomp.MASKED_EQ, 0xFFFFFFFF, command))
     # A datagram socket of a pair can send to any other by name or path; one of a connection cannot.
     for kind in range(16):
         if kind not in (_SOCK_STREAM, _SOCK_SEQPACKET):

@@ -25,6 +25,7 @@ _LANDLOCK: Final = (
     (5, "ioctl of devices", "6.10"),
     (6, "abstract sockets and signals", "6.12"),
 )
+_SCOPES_ABI: Final = 6
 _NOT_UPPER: Final = frozenset({"overlay", "nfs", "nfs4", "vfat", "fuse", "9p", "virtiofs", "ecryptfs"})
 
 
@@ -82,7 +83,7 @@ def _user_namespaces(survey: Survey) -> Finding:
         "; ".join([what, *(f"{name} = {value}" for name, value in survey.settings.items())]),
         "Commands do not run. Functions that ask for files do, in place: under profiles that require none of the "
         "layers which are missing then, kept by Landlock (Linux 6.12), the system-call filter and limits.",
-        user_namespaces.remedy(survey.settings, survey.uid),
+        user_namespaces.remedy(survey.settings),
     )
 
 
@@ -167,6 +168,14 @@ def _libseccomp(survey: Survey) -> Finding:
 
 
 def _landlock(survey: Survey) -> Finding:
+    if survey.mode == "in-place" and survey.landlock_abi < _SCOPES_ABI:
+        return Finding(
+            "landlock",
+            "missing",
+            f"ABI {survey.landlock_abi}" if survey.landlock_abi else "none",
+            "No call can run: without user namespaces Landlock alone keeps files and signals from workers.",
+            "run Linux 6.12 or newer with landlock in lsm=, or see user_namespaces",
+        )
     lacking = [(what, since) for abi, what, since in _LANDLOCK if survey.landlock_abi < abi]
     if survey.landlock_abi == 0:
         off = survey.landlock_errno == errno.EOPNOTSUPP
@@ -293,13 +302,20 @@ def _uids(survey: Survey) -> Finding:
         return Finding(
             "worker_uids", "ok", f"{first} to {last}", "Each session's workers have a host uid that nobody else has."
         )
+    in_place = survey.mode == "in-place"
+    rights = "CAP_KILL, CAP_SETUID, CAP_SETGID or " + ("CAP_SETPCAP" if in_place else "CAP_SYS_ADMIN")
+    meaning = (
+        "Workers keep the daemon's host uid: the layers `uid` and, where it has supplementary groups, `groups` are not "
+        "held."
+    )
+    if survey.uid == 0 and in_place:
+        meaning = "No call can run: without user namespaces workers would be root."
     return Finding(
         "worker_uids",
         "degraded",
         f"the daemon runs as uid {survey.uid}"
-        + (", without CAP_SETUID, CAP_SETGID or CAP_SYS_ADMIN, or with few uids mapped" if survey.uid == 0 else ""),
-        "Workers keep the daemon's host uid: the layers `uid` and, where it has supplementary groups, `groups` are not "
-        "held.",
+        + (f", without {rights}, or with few uids mapped" if survey.uid == 0 else ""),
+        meaning,
         "run the daemon as root"
         + (", with these capabilities and 32 or more uids in its user namespace" if survey.uid == 0 else ""),
     )

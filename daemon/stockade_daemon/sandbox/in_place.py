@@ -18,7 +18,8 @@ def plan(profile: Profile, *, host_uid: int | None) -> Plan:
     (SANDBOX_UNAVAILABLE) where the profile gives what cannot be given."""
     if os.geteuid() == 0 and host_uid is None:
         raise _unavailable(
-            "workers would be root here: the daemon lacks CAP_SETUID, CAP_SETGID or CAP_SETPCAP, or has few uids mapped"
+            "workers would be root here: the daemon lacks CAP_KILL, CAP_SETUID, CAP_SETGID or CAP_SETPCAP, or has few "
+            "uids mapped"
         )
     if profile.secrets:
         raise _unavailable(f"profile {profile.name} gives secrets, which takes a mount")
@@ -39,8 +40,9 @@ def plan(profile: Profile, *, host_uid: int | None) -> Plan:
             "network": "none",  # no socket can be made
             "workspace": None,
             "mounts_below_tmp": [],
-            "limits": limits_of(profile),
+            "limits": limits_of(profile, host_uid=host_uid),
             "readable": _readable(profile),
+            "mounts": list(profile.mounts),
             "allow_bytes": len(programs.allow),
         },
         blob=programs.allow + programs.arguments,
@@ -57,16 +59,8 @@ def refuse(access: Access) -> None:
 
 def _readable(profile: Profile) -> list[str]:
     """Trees and files of the host that a worker may read. A link of `system` is left out: what it leads to is there
-    where a tree that holds it is listed. Raises SandboxFailure (SANDBOX_FAILED) for a mount that does not exist."""
+    where a tree that holds it is listed."""
     found = [path for path in profile.system if os.path.lexists(path) and not stat.S_ISLNK(os.lstat(path).st_mode)]
-    for path in profile.mounts:
-        if not os.path.exists(path):
-            raise SandboxFailure(
-                "SANDBOX_FAILED",
-                f"profile {profile.name} mounts {path}, which does not exist; take it out of [filesystem] mounts, or "
-                "make it",
-            )
-        found.append(path)
     return [*found, *library.trees(), *library.packages().values()]
 
 

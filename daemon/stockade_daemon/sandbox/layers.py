@@ -24,9 +24,12 @@ def held(
     cgroup: Layer,
     network: Network = "none",
     in_place: bool = False,
+    uid: int | None = None,
 ) -> tuple[Layer, ...]:
     """The layers of a sealed worker. `ours`: inode numbers of the daemon's own namespaces, which none may equal.
-    `cgroup`: what was found when it was put into its control group. `in_place`: it is in none of its own."""
+    `cgroup`: what was found when it was put into its control group. `in_place`: it is in none of its own. `uid`: the
+    host uid that it was given; in a user namespace it sees another number, so only in place can the two be compared.
+    """
     namespaces = facts.get("namespaces", {})
     layers = []
     for name, kind in _NAMESPACES.items():
@@ -39,6 +42,8 @@ def held(
     # These have no number of their own: a worker that could not do them never reports itself as sealed.
     seen = "" if not in_place else f"{_REFUSED}: Landlock alone keeps files from workers"
     layers += [Layer("root", not in_place, seen), Layer("proc", not in_place, seen), Layer("rlimits", True)]
+    if in_place and own_uid:
+        own_uid = all(str(facts.get(name)).split() == [str(uid)] * 4 for name in ("Uid", "Gid"))
     layers.append(
         Layer(
             "uid", own_uid, "" if own_uid else "the daemon is not root, so workers keep its host uid; nothing else does"

@@ -1,6 +1,7 @@
 """The daemon's side of the mounter process: starting it, asking it, noticing its end."""
 
 import asyncio
+import errno
 import logging
 import os
 import socket
@@ -12,7 +13,7 @@ from typing import Any, Final, Literal, TypeAlias
 from stockade_daemon.errors import SandboxFailure
 from stockade_daemon.sandbox import channel as channels
 from stockade_daemon.sandbox import library, user_namespaces
-from stockade_daemon.sandbox.channel import ChannelClosed, FrameChannel
+from stockade_daemon.sandbox.channel import ChannelClosed, FrameChannel, NotSent
 from stockade_worker.frames import BrokenFrame, Frame
 
 _log = logging.getLogger(__name__)
@@ -32,9 +33,10 @@ class Mounter:
     with it, templates and their workers included, so that request fails and its caller begins anew.
     """
 
-    def __init__(self, place: Path, mode: Mode) -> None:
+    def __init__(self, place: Path, mode: Mode, worker: int | None) -> None:
         self.mode = mode
         self._place = place
+        self._worker = worker
         self._process = AsyncExitStack()
         self._channel: FrameChannel | None = None
         self.generation = 0  # counts starts: what an earlier process had made is gone
@@ -43,13 +45,14 @@ class Mounter:
 
     @classmethod
     @asynccontextmanager
-    async def start(cls, place: Path, *, mode: Mode) -> AsyncIterator["Mounter"]:
-        """Runs a mounter whose private mounts hang below the directory `place`.
+    async def start(cls, place: Path, *, mode: Mode, worker: int | None = None) -> AsyncIterator["Mounter"]:
+        """Runs a mounter whose private mounts hang below the directory `place`. `worker`: a host uid that a daemon of
+        root gives to workers, to try it with.
 
         Raises SandboxFailure(SANDBOX_UNAVAILABLE) with the reason and what to change where it cannot be started;
         NamespacesRefused where that is because the host gives it no namespaces.
         """
-        mounter = cls(place, mode)
+        mounter = cls(place, mode, worker)
         try:
             await mounter._launch()
             yield mounter
@@ -65,6 +68,10 @@ class Mounter:
             assert self._channel is not None
             try:
                 frame = await self._channel.ask({"type": kind, **arguments}, descriptors)
+            except NotSent as error:
+                raise OSError(
+                    errno.ENOBUFS, f"the host takes no more descriptors of this uid for now: {error}"
+                ) from error
             except (ChannelClosed, BrokenFrame, TimeoutError) as error:
                 why = "ended" if not isinstance(error, TimeoutError) else f"was silent for {channels.PATIENCE_S:g} s"
                 _log.warning("the mounter %s (%s); another one is started", why, error or kind)
@@ -98,7 +105,10 @@ class Mounter:
             )  # fmt: skip
             stack.push_async_callback(_end, process, channel)
         try:
-            start = {"type": "start", "mode": self.mode, "place": str(self._place), "parent": os.getpid()}
+            start = {
+                "type": "start", "mode": self.mode, "place": str(self._place), "parent": os.getpid(),
+                "worker": self._worker,
+            }  # fmt: skip
             async with asyncio.timeout(channels.PATIENCE_S):
                 await channel.send(start)
                 frame = await channel.receive()
@@ -110,6 +120,8 @@ class Mounter:
             ) from error
         if frame.type != "ready":
             failure = unavailable(frame.header)
+            if frame.header.get("step") != "namespaces":
+                raise failure
             raise NamespacesRefused(failure.code, failure.message)
         return channel
 

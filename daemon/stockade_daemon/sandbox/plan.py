@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import resource
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,24 +65,32 @@ def plan(profile: Profile, *, workspace: str | None, host_uid: int | None) -> Pl
             "network": profile.network,
             "workspace": workspace,
             "mounts_below_tmp": below_tmp(profile.mounts),
-            "limits": limits_of(profile),
+            "limits": limits_of(profile, host_uid=host_uid),
             "readable": None,
+            "mounts": [],  # the mounter has them
             "allow_bytes": len(programs.allow),
         },
         blob=programs.allow + programs.arguments,
     )
 
 
-def limits_of(profile: Profile) -> dict[str, int]:
+def limits_of(profile: Profile, *, host_uid: int | None) -> dict[str, int]:
     """The limits that a worker sets for itself."""
     limits = profile.limits
+    open_files = limits.open_files
+    if host_uid is None:
+        # Descriptors under way between processes are counted by host uid and compared with each sender's own limit
+        # (unix(7)). A worker of the daemon's uid must meet its own before the daemon and its templates meet theirs.
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if most != resource.RLIM_INFINITY:
+            open_files = min(open_files, most // 2)
     return {
         "tmp_kb": limits.tmp_mb * 1024,
         "tmp_inodes": limits.tmp_inodes,
         "cpu_s": limits.cpu_s,
         # Init is one, and the control group's limit is to be met first: it counts how often that happened.
         "processes": limits.processes + 2,
-        "open_files": limits.open_files,
+        "open_files": open_files,
         "file_bytes": limits.file_mb * 1024 * 1024,
     }
 

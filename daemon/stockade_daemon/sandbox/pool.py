@@ -254,7 +254,8 @@ async def _mounter(place: Path) -> AsyncIterator[tuple[Mounter, uids.UidRange | 
     async with AsyncExitStack() as stack:
         host_uids = uids.available()
         try:
-            best = Mounter.start(place, mode="user" if host_uids is None else "root")
+            worker = None if host_uids is None else host_uids.first
+            best = Mounter.start(place, mode="user" if worker is None else "root", worker=worker)
             mounter = await stack.enter_async_context(best)
         except NamespacesRefused as refusal:
             _log.warning(

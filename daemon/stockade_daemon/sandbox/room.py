@@ -206,7 +206,7 @@ class Room:
                     mount = await self._mounter.make("overlay", {**request, "scratch": str(scratch.path)})
                 else:
                     mount = await self._mounter.make("view", request)
-            if self._uid is not None:
+            if self._uid is not None and not self._in_place:  # there nothing can be opened by such a name
                 ends.give_to(self._uid)
             given = (*ends.inner(), *(() if mount is None else (mount,)))
             pidfd = await template.spawn(given, workspace=mount is not None, writable=access is Access.OVERLAY)
@@ -230,6 +230,8 @@ class Room:
             in_group = await worker.join(self._cgroups)
             await worker.go()
             facts = await worker.ready()
+            if self._in_place:
+                worker.hold_body(facts.get("pid"))
             worker.layers = layer_rules.held(
                 facts,
                 namespaces_of_this_process(),
@@ -238,6 +240,7 @@ class Room:
                 cgroup=in_group,
                 network=self._profile.network,
                 in_place=self._in_place,
+                uid=self._uid,
             )
             lacking = layer_rules.missing(worker.layers, self._profile.required_layers)
             if lacking:

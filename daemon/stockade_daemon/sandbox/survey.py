@@ -64,13 +64,14 @@ async def survey(place: Path, workspaces: tuple[Path, ...], uids: UidRange | Non
 
     Raises InfrastructureFailure where the program that asks the kernel cannot be run.
     """
-    kernel = await _kernel(place, [str(place.parent), *(str(each) for each in workspaces if each.is_dir())])
+    worker = "-" if uids is None else str(uids.first)
+    kernel = await _kernel(worker, place, [str(place.parent), *(str(each) for each in workspaces if each.is_dir())])
     return await asyncio.to_thread(_assembled, kernel, place, uids, mode)
 
 
-async def _kernel(place: Path, paths: list[str]) -> dict[str, Any]:
+async def _kernel(worker: str, place: Path, paths: list[str]) -> dict[str, Any]:
     process = await asyncio.create_subprocess_exec(
-        library.executable(), "-I", "-S", "-B", "-c", _BOOT, str(library.source().parent), str(place), *paths,
+        library.executable(), "-I", "-S", "-B", "-c", _BOOT, str(library.source().parent), worker, str(place), *paths,
         stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
         env={"LC_ALL": "C.UTF-8"}, start_new_session=True, cwd="/",
     )  # fmt: skip

@@ -67,14 +67,11 @@ GROUPS: Final[dict[str, tuple[str, ...]]] = {
         cachestat madvise mincore msync pkey_alloc pkey_free pkey_mprotect
         """
     ),
-    # Memory files, locked memory and POSIX asynchronous I/O: within the worker, but more kernel surface. Also decides
-    # about named pipes (filters.py, special files).
-    "ipc_local": _names(
-        """
-        io_cancel io_destroy io_getevents io_pgetevents io_setup io_submit memfd_create mlock mlock2 mlockall
-        munlock munlockall
-        """
-    ),
+    # Memory files and locked memory: within the worker, but more kernel surface. Also decides about named pipes
+    # (filters.py, special files).
+    "ipc_local": _names("memfd_create mlock mlock2 mlockall munlock munlockall"),
+    # Linux's asynchronous I/O: contexts are counted for the whole host (fs.aio-max-nr), and nothing bounds a call's.
+    "async_io": _names("io_cancel io_destroy io_getevents io_pgetevents io_setup io_submit"),
     # Unix sockets of the worker's own; the network namespace keeps abstract ones apart, the root hides the others.
     "sockets_local": _names("socket bind connect listen accept accept4"),
     # IPv4 and IPv6 in the worker's own network namespace.
@@ -119,22 +116,30 @@ ABSENT: Final[tuple[str, ...]] = ("clone3", "fchmodat2", "openat2")
 FAMILIES: Final[dict[str, tuple[int, ...]]] = {"sockets_local": (1,), "sockets_inet": (2, 10)}
 
 # In place, without namespaces (stockade_worker/enter_in_place.py): groups that only touch the process itself, and of
-# what they hold the calls that may not be made. `ioctl` is allowed for a few requests (filters.py).
-IN_PLACE_GROUPS: Final = ("base", "files", "processes", "signals", "time", "memory", "ipc_local")
+# what they hold the calls that may not be made. `ioctl` and `fcntl` are allowed for a few requests (filters.py).
+IN_PLACE_GROUPS: Final = ("base", "files", "processes", "signals", "time", "memory")
 NOT_IN_PLACE: Final = _names(
-    # No other process or thread: nothing would end it with the call.
+    # No other process or thread: nothing would end it with the call. No other program: one with capabilities of its own
+    # would lose the death signal that ends it (prctl(2), PR_SET_PDEATHSIG), and so would a change of uid.
     """
-    clone fork vfork
+    clone fork vfork execve execveat
+    setuid setgid setreuid setregid setresuid setresgid setfsuid setfsgid setgroups
+    """
+    # Other processes: signals are held by Landlock as well, questions by nothing else.
+    """
+    kill tkill rt_sigqueueinfo rt_tgsigqueueinfo pidfd_open pidfd_send_signal process_mrelease getpriority ioprio_get
     """
     # Metadata, which Landlock does not hold, and which an owner changes through a descriptor open for reading.
     """
     chmod fchmod fchmodat chown fchown fchownat lchown utime utimes utimensat futimesat
     setxattr lsetxattr fsetxattr setxattrat removexattr lremovexattr fremovexattr removexattrat
     getxattr lgetxattr fgetxattr getxattrat listxattr llistxattr flistxattr listxattrat
-    ioctl
+    ioctl fcntl fcntl64
     """
-    # Names that appear and vanish in directories that cannot be read; locks that programs of the host wait for.
+    # Names that appear and vanish in directories that cannot be read; locks that programs of the host wait for; what
+    # makes the host's disks work; buffers of the kernel that no limit of a process counts.
     """
     inotify_add_watch inotify_init inotify_init1 inotify_rm_watch flock
+    sync syncfs sync_file_range fadvise64 setsockopt
     """
 )

@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
 from stockade_daemon.errors import SandboxFailure
 from stockade_daemon.sandbox import channel as channels
-from stockade_daemon.sandbox.channel import ChannelClosed, FrameChannel
+from stockade_daemon.sandbox.channel import ChannelClosed, FrameChannel, NotSent
 from stockade_daemon.sandbox.mounter import Mounter, unavailable
 from stockade_daemon.sandbox.plan import Plan
 from stockade_worker.frames import BrokenFrame
@@ -71,6 +71,13 @@ class Template:
         async with self._spawning:
             try:
                 frame = await self._channel.ask({"type": "spawn", "workspace": workspace, "writable": writable}, ends)
+            except NotSent as error:
+                # The template is sound, and other calls have workers of it.
+                raise SandboxFailure(
+                    "SANDBOX_FAILED",
+                    f"the host takes no more descriptors of this uid for now ({error}); nothing was run. "
+                    "Repeat the call",
+                ) from error
             except TimeoutError as error:
                 raise ChannelClosed(f"the template was silent for {channels.PATIENCE_S:g} s") from error
         if frame.type != "spawned":

@@ -47,8 +47,9 @@ def _holds(extents: list[tuple[int, int]], first: int, count: int) -> bool:
 
 
 def _has_capabilities(more: int) -> bool:
-    """CAP_SETGID (6), CAP_SETUID (7) and one `more` in the effective set."""
-    wanted = 1 << 6 | 1 << 7 | 1 << more
+    """CAP_KILL (5), without which a worker of another uid could not be ended, CAP_SETGID (6), CAP_SETUID (7) and one
+    `more` in the effective set."""
+    wanted = 1 << 5 | 1 << 6 | 1 << 7 | 1 << more
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("CapEff:"):
             return int(line.split()[1], 16) & wanted == wanted

@@ -1,6 +1,5 @@
 """Which setting of the host refuses user namespaces, and how it is changed."""
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -21,17 +20,15 @@ def settings() -> dict[str, str]:
     return found
 
 
-def remedy(found: Mapping[str, str], uid: int) -> str:
-    """What to change, as far as settings tell; else who else may refuse. `uid`: the daemon's."""
+def remedy(found: Mapping[str, str]) -> str:
+    """What to change, as far as settings tell; else who else may refuse. A daemon of root meets them as well: what it
+    starts has given up root before it makes a namespace."""
     if found.get(_MAX) == "0":
         return f"sysctl -w {_MAX}=15000"
-    if uid != 0 and found.get(_CLONE) == "0":
-        return f"sysctl -w {_CLONE}=1, or run the daemon as root"
-    if uid != 0 and found.get(_APPARMOR, "0") != "0":
-        return (
-            f"sysctl -w {_APPARMOR}=0, or give the daemon's interpreter an AppArmor profile with `userns,`, or run the "
-            "daemon as root"
-        )
+    if found.get(_CLONE) == "0":
+        return f"sysctl -w {_CLONE}=1"
+    if found.get(_APPARMOR, "0") != "0":
+        return f"sysctl -w {_APPARMOR}=0, or give the daemon's interpreter an AppArmor profile with `userns,`"
     return (
         "no setting refuses them, so a system-call filter or a security module does: in a container allow clone, "
         "unshare and mount (Docker: --security-opt seccomp=FILE, --security-opt apparmor=unconfined)"
@@ -39,5 +36,5 @@ def remedy(found: Mapping[str, str], uid: int) -> str:
 
 
 def here() -> str:
-    """The remedy on this host, for this process."""
-    return remedy(settings(), os.geteuid())
+    """The remedy on this host."""
+    return remedy(settings())

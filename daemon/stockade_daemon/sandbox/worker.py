@@ -84,11 +84,17 @@ class Worker:
         self._idle = Figures()  # of the group before it has its job
         self._over = False  # it was killed because a look saw more memory than it may use
         self._pidfd = pidfd
+        self._body: int | None = None  # a second pidfd, see hold_body
         self._sampled = Sampled(_host_pid(pidfd))
         self._loop = asyncio.get_running_loop()
         self._gone = asyncio.Event()
         self._closed = False
         self._loop.add_reader(pidfd, self._ended)
+
+    @property
+    def host_pid(self) -> int:
+        """Of its pid 1, as this process's pid namespace has it; -1 where it has ended."""
+        return self._sampled.pid
 
     async def join(self, cgroups: Cgroups) -> Layer:
         """Puts it into a control group of its own, before it goes on; says whether the limits are in force."""
@@ -132,6 +138,27 @@ class Worker:
         if self._group is not None:
             self._idle = self._group.figures()
         return facts
+
+    def hold_body(self, pid: object) -> None:
+        """Takes hold of the body's process as well. Without a pid namespace killing init kills nobody else but by a
+        death signal, which would be a promise with one leg.
+
+        Raises SandboxFailure where `pid`, as the worker says it, is no child of its init.
+        """
+        body = -1
+        try:
+            if type(pid) is int:
+                body = os.pidfd_open(pid)
+                # Asked after it is held: a number that was given out again is another parent's child.
+                if _parent(pid) == self._sampled.pid:
+                    self._body = body
+                    self._loop.add_reader(body, self._body_ended)
+                    return
+        except OSError:
+            pass
+        if body != -1:
+            os.close(body)
+        raise SandboxFailure("SANDBOX_FAILED", "a worker's body ended before its sandbox was sealed")
 
     async def exited(self) -> Exit:
         """Waits for the end of the body's first process.
@@ -179,15 +206,20 @@ class Worker:
         return account(counted, self._sampled, ended, self._limits, over=self._over)
 
     async def gone(self) -> None:
-        """Waits until every process of the worker is gone: its pid namespace has ended (pidfd_open(2))."""
+        """Waits until every process of the worker is gone: its pid namespace has ended (pidfd_open(2)); in place, init
+        and body."""
         await self._gone.wait()
 
     def alive(self) -> bool:
         return not select.select([self._pidfd], [], [], 0)[0] if not self._closed else False
 
     def kill(self) -> None:
-        """Kills pid 1 of the worker's pid namespace; the kernel kills all the rest before pid 1 is reaped."""
+        """Kills pid 1 of the worker's pid namespace; the kernel kills all the rest before pid 1 is reaped. In place it
+        kills body and init."""
         if not self._closed:
+            if self._body is not None:
+                with suppress(ProcessLookupError):
+                    signal.pidfd_send_signal(self._body, signal.SIGKILL)
             try:
                 signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
             except ProcessLookupError:
@@ -195,7 +227,14 @@ class Worker:
 
     def _ended(self) -> None:
         self._loop.remove_reader(self._pidfd)
-        self._gone.set()
+        if self._body is None or select.select([self._body], [], [], 0)[0]:
+            self._gone.set()
+
+    def _body_ended(self) -> None:
+        assert self._body is not None
+        self._loop.remove_reader(self._body)
+        if select.select([self._pidfd], [], [], 0)[0]:
+            self._gone.set()
 
     async def close(self) -> None:
         """Ends the worker, waits until its whole tree is gone, and closes everything of it. Safe to repeat."""
@@ -206,6 +245,9 @@ class Worker:
         self._closed = True
         self._loop.remove_reader(self._pidfd)
         os.close(self._pidfd)
+        if self._body is not None:
+            self._loop.remove_reader(self._body)
+            os.close(self._body)
         self.requests.close()
         self._control.close()
         os.close(self.stdout)
@@ -221,6 +263,12 @@ def _host_pid(pidfd: int) -> int:
     """The pid of a pidfd, as this process's pid namespace has it (pidfd_open(2)); -1 where it has ended."""
     with open(f"/proc/self/fdinfo/{pidfd}", encoding="ascii") as lines:
         return next((int(line.split()[1]) for line in lines if line.startswith("Pid:")), -1)
+
+
+def _parent(pid: int) -> int:
+    """Raises OSError where there is no such process (proc_pid_stat(5))."""
+    with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+        return int(file.read().rpartition(")")[2].split()[1])
 
 
 def _exit(frame: Frame) -> Exit:

@@ -162,22 +162,58 @@ class CheckToolRequest(_message.Message):
 
     NAME_FIELD_NUMBER: _builtins.int
     TEXT_FIELD_NUMBER: _builtins.int
+    PLACES_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """the file's name; what it may call its tools depends on it"""
     text: _builtins.bytes
+    @_builtins.property
+    def places(self) -> _containers.RepeatedCompositeFieldContainer[Global___ToolPlace]:
+        """The file and the directories that lead to it, on the daemon's host: whether somebody else could change one of them
+        is judged first. Empty: not judged.
+        """
+
     def __init__(
         self,
         *,
         name: _builtins.str = ...,
         text: _builtins.bytes = ...,
+        places: _abc.Iterable[Global___ToolPlace] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "text", b"text"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "places", b"places", "text", b"text"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___CheckToolRequest: _TypeAlias = CheckToolRequest  # noqa: Y015
+
+@_typing.final
+class ToolPlace(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PATH_FIELD_NUMBER: _builtins.int
+    UID_FIELD_NUMBER: _builtins.int
+    MODE_FIELD_NUMBER: _builtins.int
+    path: _builtins.str
+    """as faults shall call it"""
+    uid: _builtins.int
+    """its owner"""
+    mode: _builtins.int
+    """st_mode of inode(7)"""
+    def __init__(
+        self,
+        *,
+        path: _builtins.str = ...,
+        uid: _builtins.int = ...,
+        mode: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["mode", b"mode", "path", b"path", "uid", b"uid"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ToolPlace: _TypeAlias = ToolPlace  # noqa: Y015
 
 @_typing.final
 class CheckToolResponse(_message.Message):
@@ -283,12 +319,15 @@ class ErrorMeaning(_message.Message):
     DOMAIN_FIELD_NUMBER: _builtins.int
     RETRY_FIELD_NUMBER: _builtins.int
     MEANING_FIELD_NUMBER: _builtins.int
+    OF_TOOLS_FIELD_NUMBER: _builtins.int
     code: _builtins.str
     domain: _builtins.str
     """arguments | policy | tool | sandbox | infrastructure | deadline | unknown"""
     retry: _builtins.str
     """safe | unsafe | never"""
     meaning: _builtins.str
+    of_tools: _builtins.bool
+    """a tool's body may give it for itself"""
     def __init__(
         self,
         *,
@@ -296,10 +335,11 @@ class ErrorMeaning(_message.Message):
         domain: _builtins.str = ...,
         retry: _builtins.str = ...,
         meaning: _builtins.str = ...,
+        of_tools: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["code", b"code", "domain", b"domain", "meaning", b"meaning", "retry", b"retry"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["code", b"code", "domain", b"domain", "meaning", b"meaning", "of_tools", b"of_tools", "retry", b"retry"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

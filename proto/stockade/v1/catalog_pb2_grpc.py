@@ -65,7 +65,8 @@ class CatalogServicer:
         """Judges a tool file as one that lies in a configured directory is judged: a Python file is imported in a worker that
         lives for this alone and sees no workspace. Nothing is kept. A faulty file is an answer, not an error.
 
-        INVALID_ARGUMENT: the name ends neither in .py nor in .toml. RESOURCE_EXHAUSTED: more than 1 MiB.
+        INVALID_ARGUMENT: the name is that of no file. RESOURCE_EXHAUSTED: more than 1 MiB; or
+        too many wait for their turn, as with Profiles.Probe.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -37,7 +37,8 @@ class CatalogStub:
     """Judges a tool file as one that lies in a configured directory is judged: a Python file is imported in a worker that
     lives for this alone and sees no workspace. Nothing is kept. A faulty file is an answer, not an error.
 
-    INVALID_ARGUMENT: the name ends neither in .py nor in .toml. RESOURCE_EXHAUSTED: more than 1 MiB.
+    INVALID_ARGUMENT: the name is that of no file. RESOURCE_EXHAUSTED: more than 1 MiB; or
+    too many wait for their turn, as with Profiles.Probe.
     """
     GetReference: _grpc.UnaryUnaryMultiCallable[_catalog_pb2.GetReferenceRequest, _catalog_pb2.GetReferenceResponse]
     """Profiles, error codes and types of events, each with its meaning."""
@@ -51,7 +52,8 @@ class CatalogAsyncStub(CatalogStub):
     """Judges a tool file as one that lies in a configured directory is judged: a Python file is imported in a worker that
     lives for this alone and sees no workspace. Nothing is kept. A faulty file is an answer, not an error.
 
-    INVALID_ARGUMENT: the name ends neither in .py nor in .toml. RESOURCE_EXHAUSTED: more than 1 MiB.
+    INVALID_ARGUMENT: the name is that of no file. RESOURCE_EXHAUSTED: more than 1 MiB; or
+    too many wait for their turn, as with Profiles.Probe.
     """
     GetReference: _aio.UnaryUnaryMultiCallable[_catalog_pb2.GetReferenceRequest, _catalog_pb2.GetReferenceResponse]  # type: ignore[assignment]
     """Profiles, error codes and types of events, each with its meaning."""
@@ -74,7 +76,8 @@ class CatalogServicer(metaclass=_abc_1.ABCMeta):
         """Judges a tool file as one that lies in a configured directory is judged: a Python file is imported in a worker that
         lives for this alone and sees no workspace. Nothing is kept. A faulty file is an answer, not an error.
 
-        INVALID_ARGUMENT: the name ends neither in .py nor in .toml. RESOURCE_EXHAUSTED: more than 1 MiB.
+        INVALID_ARGUMENT: the name is that of no file. RESOURCE_EXHAUSTED: more than 1 MiB; or
+        too many wait for their turn, as with Profiles.Probe.
         """
 
     @_abc_1.abstractmethod

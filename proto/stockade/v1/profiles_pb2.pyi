@@ -411,16 +411,22 @@ class Attempt(_message.Message):
     WHAT_FIELD_NUMBER: _builtins.int
     VERDICT_FIELD_NUMBER: _builtins.int
     DETAIL_FIELD_NUMBER: _builtins.int
+    BY_FIELD_NUMBER: _builtins.int
     layer: _builtins.str
-    """the layer that answers for it; hidden, secrets and environment for what is no layer"""
+    """the layer that it is for; hidden, protected and secrets for what is no layer"""
     what: _builtins.str
     """what was tried, in words"""
     verdict: _builtins.str
     """held: it was refused. open: it was not, although the profile forbids it. absent: this host does not give the layer,
-    and the profile does not require it, so nothing was tried.
+    and the profile does not require it, so nothing was tried. untried: it could not be tried, or the kernel's answer is
+    no layer's, so nothing is known.
     """
     detail: _builtins.str
-    """what the kernel said, or what was reached"""
+    """what the kernel said, what was reached, or why it could not be tried"""
+    by: _builtins.str
+    """Who refused it, where that was not `layer`: another layer that answers first, or file modes; with "or" between
+    where the kernel's answer does not tell. Empty: the layer itself.
+    """
     def __init__(
         self,
         *,
@@ -428,10 +434,11 @@ class Attempt(_message.Message):
         what: _builtins.str = ...,
         verdict: _builtins.str = ...,
         detail: _builtins.str = ...,
+        by: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["detail", b"detail", "layer", b"layer", "verdict", b"verdict", "what", b"what"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["by", b"by", "detail", b"detail", "layer", b"layer", "verdict", b"verdict", "what", b"what"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

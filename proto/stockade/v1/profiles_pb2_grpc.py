@@ -101,8 +101,9 @@ class ProfilesServicer:
         layer by layer. Of a name the file as it is now is probed. Changes nothing that stays; takes seconds. Safe to repeat.
 
         PERMISSION_DENIED: a text was given to a daemon that is not private, which runs profiles by name only.
-        NOT_FOUND: no profile has that name. INVALID_ARGUMENT: the file as it is now is faulty. FAILED_PRECONDITION: no
-        worker could be made, with the reason.
+        NOT_FOUND: no profile has that name. INVALID_ARGUMENT: the file as it is now is faulty.
+        FAILED_PRECONDITION: no worker could be made, with the reason. RESOURCE_EXHAUSTED: probes, and checks of tool files,
+        take turns, and too many wait; later the same request is taken (metadata stockade-retry: later).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

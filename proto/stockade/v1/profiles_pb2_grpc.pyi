@@ -49,8 +49,9 @@ class ProfilesStub:
     layer by layer. Of a name the file as it is now is probed. Changes nothing that stays; takes seconds. Safe to repeat.
 
     PERMISSION_DENIED: a text was given to a daemon that is not private, which runs profiles by name only.
-    NOT_FOUND: no profile has that name. INVALID_ARGUMENT: the file as it is now is faulty. FAILED_PRECONDITION: no
-    worker could be made, with the reason.
+    NOT_FOUND: no profile has that name. INVALID_ARGUMENT: the file as it is now is faulty.
+    FAILED_PRECONDITION: no worker could be made, with the reason. RESOURCE_EXHAUSTED: probes, and checks of tool files,
+    take turns, and too many wait; later the same request is taken (metadata stockade-retry: later).
     """
 
 @_typing.type_check_only
@@ -74,8 +75,9 @@ class ProfilesAsyncStub(ProfilesStub):
     layer by layer. Of a name the file as it is now is probed. Changes nothing that stays; takes seconds. Safe to repeat.
 
     PERMISSION_DENIED: a text was given to a daemon that is not private, which runs profiles by name only.
-    NOT_FOUND: no profile has that name. INVALID_ARGUMENT: the file as it is now is faulty. FAILED_PRECONDITION: no
-    worker could be made, with the reason.
+    NOT_FOUND: no profile has that name. INVALID_ARGUMENT: the file as it is now is faulty.
+    FAILED_PRECONDITION: no worker could be made, with the reason. RESOURCE_EXHAUSTED: probes, and checks of tool files,
+    take turns, and too many wait; later the same request is taken (metadata stockade-retry: later).
     """
 
 class ProfilesServicer(metaclass=_abc_1.ABCMeta):
@@ -126,8 +128,9 @@ class ProfilesServicer(metaclass=_abc_1.ABCMeta):
         layer by layer. Of a name the file as it is now is probed. Changes nothing that stays; takes seconds. Safe to repeat.
 
         PERMISSION_DENIED: a text was given to a daemon that is not private, which runs profiles by name only.
-        NOT_FOUND: no profile has that name. INVALID_ARGUMENT: the file as it is now is faulty. FAILED_PRECONDITION: no
-        worker could be made, with the reason.
+        NOT_FOUND: no profile has that name. INVALID_ARGUMENT: the file as it is now is faulty.
+        FAILED_PRECONDITION: no worker could be made, with the reason. RESOURCE_EXHAUSTED: probes, and checks of tool files,
+        take turns, and too many wait; later the same request is taken (metadata stockade-retry: later).
         """
 
 def add_ProfilesServicer_to_server(servicer: ProfilesServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
