@@ -11,6 +11,7 @@ from stockade_daemon.ledger.records import CallRecord
 from stockade_daemon.pipeline.describe import Describing
 from stockade_daemon.pipeline.output import Output
 from stockade_daemon.pipeline.stop import Clock, Stop
+from stockade_daemon.pipeline.turn import Place
 from stockade_daemon.policy.approvals import Approvals
 from stockade_daemon.policy.decisions import PostDecision, PreDecision
 from stockade_daemon.policy.guards import Guards
@@ -70,6 +71,9 @@ class CallUnderWay:
     stderr: Output
     stop: Stop
     clock: Clock
+    place: Place = field(default_factory=Place)  # among the calls of its turn
+    since_ms: int = 0  # when it was taken, milliseconds since 1970, UTC
+    waits_for_worker: bool = False
     settled: asyncio.Event = field(default_factory=asyncio.Event)
     record: CallRecord | None = None  # what the ledger has of it; set before `settled`, None where it cannot record
     dispatched: bool = False  # the body may have run

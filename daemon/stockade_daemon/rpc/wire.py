@@ -14,6 +14,7 @@ from stockade.v1 import approvals_pb2, calls_pb2, catalog_pb2, daemon_pb2, event
 from stockade_daemon import json_text
 from stockade_daemon.errors import Busy, ConfigurationError, InfrastructureFailure, RequestError
 from stockade_daemon.ledger.records import CallRecord, SessionRecord
+from stockade_daemon.pipeline.listing import Listed
 from stockade_daemon.policy.approvals import Ask
 from stockade_daemon.profiles.read import own_tightening
 from stockade_daemon.values import Event, Finding, Json, Layer, Manifest, ProfileFinding
@@ -167,6 +168,19 @@ def call(record: CallRecord, waiting_for: str, value: bytes | None) -> calls_pb2
     if record.result is not None:
         message.result.CopyFrom(_result(record.result, value))
     return message
+
+
+def under_way(call: Listed) -> calls_pb2.CallUnderWay:
+    return calls_pb2.CallUnderWay(
+        session_id=call.session_id,
+        call_id=call.call_id,
+        tool=call.tool,
+        state=_CALL_STATES[call.state],
+        turn_id=call.turn_id,
+        since_ms=call.since_ms,
+        waits_for=call.waits_for,
+        ask_id=call.ask_id,
+    )
 
 
 def layers(held: tuple[Layer, ...]) -> list[types_pb2.Layer]:
