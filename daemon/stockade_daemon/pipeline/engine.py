@@ -277,7 +277,8 @@ class Engine:
         return record, self._services.approvals.waiting_for(session_id, call_id)
 
     async def cancel(self, session_id: str, call_id: str) -> None:
-        """Asks for the call's end and waits for its result. A settled call is left as it is."""
+        """Asks for the call's end and waits for its result, except where its place in a turn has not come. A settled
+        call is left as it is."""
         await self._stop((session_id, call_id), "cancelled")
 
     async def cancel_turn(self, session_id: str, turn_id: str) -> Turn:
@@ -340,8 +341,7 @@ class Engine:
             return
         in_turn = self._turns.place(key)
         if in_turn is not None:
-            cancelled(in_turn[1])  # whose turn is ended as a whole has been told so
-            await in_turn[1].settled.wait()
+            cancelled(in_turn[1])  # its result comes when its place does: that may be long, and is not waited for
 
     async def drain(self, grace_s: float) -> None:
         """Takes no new calls, lets those under way finish for `grace_s` seconds, stops the rest. Safe to repeat."""

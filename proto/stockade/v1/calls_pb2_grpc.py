@@ -128,7 +128,7 @@ class CallsServicer:
 
     def Cancel(self, request, context):
         """Asks for the call's end. Before the body started the result is ABORTED_BEFORE_DISPATCH, later ABORTED. A settled
-        call is returned as it is. Safe to repeat.
+        call is returned as it is, and so is one whose place in a turn has not come: it gets its result then. Safe to repeat.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -63,7 +63,7 @@ class CallsStub:
     """The call's state; waits up to wait_s seconds for it to settle. Safe to repeat."""
     Cancel: _grpc.UnaryUnaryMultiCallable[_calls_pb2.CancelCallRequest, _calls_pb2.Call]
     """Asks for the call's end. Before the body started the result is ABORTED_BEFORE_DISPATCH, later ABORTED. A settled
-    call is returned as it is. Safe to repeat.
+    call is returned as it is, and so is one whose place in a turn has not come: it gets its result then. Safe to repeat.
     """
     ReadOutput: _grpc.UnaryStreamMultiCallable[_calls_pb2.ReadOutputRequest, _calls_pb2.OutputChunk]
     """Bytes of a call's output from an offset on, in chunks of at most 256 KiB. With follow, goes on until the call is
@@ -105,7 +105,7 @@ class CallsAsyncStub(CallsStub):
     """The call's state; waits up to wait_s seconds for it to settle. Safe to repeat."""
     Cancel: _aio.UnaryUnaryMultiCallable[_calls_pb2.CancelCallRequest, _calls_pb2.Call]  # type: ignore[assignment]
     """Asks for the call's end. Before the body started the result is ABORTED_BEFORE_DISPATCH, later ABORTED. A settled
-    call is returned as it is. Safe to repeat.
+    call is returned as it is, and so is one whose place in a turn has not come: it gets its result then. Safe to repeat.
     """
     ReadOutput: _aio.UnaryStreamMultiCallable[_calls_pb2.ReadOutputRequest, _calls_pb2.OutputChunk]  # type: ignore[assignment]
     """Bytes of a call's output from an offset on, in chunks of at most 256 KiB. With follow, goes on until the call is
@@ -180,7 +180,7 @@ class CallsServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_calls_pb2.Call, _abc.Awaitable[_calls_pb2.Call]]:
         """Asks for the call's end. Before the body started the result is ABORTED_BEFORE_DISPATCH, later ABORTED. A settled
-        call is returned as it is. Safe to repeat.
+        call is returned as it is, and so is one whose place in a turn has not come: it gets its result then. Safe to repeat.
         """
 
     @_abc_1.abstractmethod
