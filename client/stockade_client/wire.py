@@ -9,10 +9,11 @@ from typing import Final
 import grpc
 from grpc import aio
 
-from stockade.v1 import approvals_pb2, catalog_pb2, daemon_pb2, events_pb2, sessions_pb2, types_pb2
+from stockade.v1 import approvals_pb2, calls_pb2, catalog_pb2, daemon_pb2, events_pb2, sessions_pb2, types_pb2
 from stockade_client import errors
 from stockade_client.results import CallResult, Failure, Json, Layer, Usage
 from stockade_client.values import (
+    CallUnderWay,
     Catalog,
     DaemonInfo,
     ErrorMeaning,
@@ -164,6 +165,19 @@ def session_of(message: sessions_pb2.Session) -> SessionInfo:
         opened_ms=message.opened_ms,
         last_seq=message.last_seq,
         tightening=message.tightening.decode("utf-8", "replace"),
+    )
+
+
+def under_way_of(message: calls_pb2.CallUnderWay) -> CallUnderWay:
+    return CallUnderWay(
+        session_id=message.session_id,
+        call_id=message.call_id,
+        tool=message.tool,
+        state="running" if message.state == calls_pb2.CALL_STATE_RUNNING else "pending",
+        turn_id=message.turn_id,
+        since_ms=message.since_ms,
+        waits_for=message.waits_for,
+        ask_id=message.ask_id,
     )
 
 

@@ -1,4 +1,4 @@
-"""Tools that wait for a file to be filled, so that a test says when a body ends; and what a session's events say of its calls."""
+"""Tools that wait for a file to be filled, so that a test says when a body ends; and what events say of calls."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
