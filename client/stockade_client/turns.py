@@ -14,10 +14,12 @@ from stockade_client.results import CallResult
 class Turn:
     """One turn of a session; `calls` are handles on its calls, in its order."""
 
-    def __init__(self, link: Link, session_id: str, calls: Sequence[tuple[Call, bytes]]) -> None:
+    def __init__(
+        self, link: Link, session_id: str, calls: Sequence[tuple[Call, bytes]], *, turn_id: str | None = None
+    ) -> None:
         self._link = link
         self._session_id = session_id
-        self.turn_id = ids.new("turn")
+        self.turn_id = ids.new("turn") if turn_id is None else turn_id
         self.calls = [call for call, _ in calls]
         self._request = calls_pb2.StartTurnRequest(
             session_id=session_id,

@@ -40,12 +40,8 @@ async def test_a_turn_cut_off_by_a_killed_daemon_begins_nothing_more(served: Ser
         daemon.session(workspace, "dev", id="cut-off") as session,
     ):
         assert (await session.call("read", path="a.txt")).ok
-        calls = [
-            ("read", {"path": "b.txt"}),
-            ("shell", {"command": "while :; do :; done"}),
-            ("read", b"{}"),
-            ("shell", b""),
-        ]
+        loop = b'{"command": "while :; do :; done"}'
+        calls = [("read", b'{"path": "b.txt"}'), ("shell", loop), ("read", b"{}"), ("shell", b"")]
         calling = asyncio.create_task(session.call_many(calls))
         async with session.events(follow=True) as events:
             count = 0
