@@ -7,6 +7,7 @@ import signal
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -59,6 +60,7 @@ class Place:
         )
         self.address = f"unix:{directory}/run/daemon.sock"
         self.log = directory / "log"
+        self.there = asyncio.Event()  # set while there is a daemon that takes calls
 
     async def start(self, fault: Fault | None) -> tuple[asyncio.subprocess.Process, bytes]:
         """A daemon, and its first line: that it is ready, or that it was killed while it settled what was left."""
@@ -77,18 +79,19 @@ class Place:
             line = await process.stdout.readline()
         if not line.startswith((b"ready ", b"killed ")):
             raise Hung(f"a daemon did not start: {self.log.read_text()[-2000:]}")
+        self.there.set()
         return process, line
 
 
-async def story(runs: range, seed: int, counts: Counts) -> None:
+async def story(runs: Sequence[int], seed: int, counts: Counts) -> None:
     """Some runs on one state, then the judgement. `runs` are their numbers in the campaign."""
-    chance = random.Random(f"{seed}/{runs.start}")
+    chance = random.Random(f"{seed}/{runs[0]}")
     directory = Path(tempfile.mkdtemp(prefix="faults-"))
     try:
         place = Place(directory)
         profiles = ("goes-ahead", "goes-ahead", "goes-ahead", "asks")
         jobs = [
-            Job(number, place.address, place.workspace, profiles[number % 4], f"{seed}/{runs.start}")
+            Job(number, place.address, place.workspace, profiles[number % 4], f"{seed}/{runs[0]}", place.there)
             for number in range(JOBS)
         ]
         stopped = asyncio.Event()
@@ -103,7 +106,7 @@ async def story(runs: range, seed: int, counts: Counts) -> None:
             async with asyncio.timeout(HANG_S):
                 await working
         counts.calls += told(jobs)
-        await _judge(place, jobs, counts, f"runs {runs.start} to {runs.stop - 1} of --seed {seed}")
+        await _judge(place, jobs, counts, f"runs {runs[0]} to {runs[-1]} of --seed {seed}")
         await _end(last, signal.SIGTERM)
         counts.faults += _complaints(place.log)
     finally:
@@ -124,6 +127,7 @@ async def _one(place: Place, fault: Fault, chance: random.Random) -> None:
         if line.strip() != f"killed {fault.victim}".encode():
             raise Hung(f"{fault}: the daemon said {line!r} and {place.log.read_text()[-2000:]}")
     finally:
+        place.there.clear()
         await _end(process, chance.choice((signal.SIGKILL, signal.SIGTERM)))
 
 

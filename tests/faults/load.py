@@ -4,7 +4,7 @@ import asyncio
 import json
 import random
 from collections import Counter
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -15,19 +15,20 @@ from stockade_client.session import Session
 from stockade_client.turns import Turn
 
 END: Final = "the end\n"
-AGAIN_S: Final = 0.05  # between requests to a daemon that is being started again
-TRIES: Final = 400
 
 
 class Job:
     """One client in a session of its own, which it goes on with at every daemon."""
 
-    def __init__(self, number: int, address: str, workspace: Path, profile: str, seed: str) -> None:
+    def __init__(
+        self, number: int, address: str, workspace: Path, profile: str, seed: str, there: asyncio.Event
+    ) -> None:
         self.session_id = f"session-{number}"
         self.file = f"file-{number}.txt"
         self.told: dict[str, str] = {}  # what the client was told of each call: a code, or ok
         self.marks: set[str] = set()  # ids of edits
         self._address = address
+        self._there = there  # set while there is a daemon
         self._workspace = workspace
         self._profile = profile
         self._chance = random.Random(f"{seed}/{number}")
@@ -38,15 +39,13 @@ class Job:
         """Calls until it is told to stop; a call that was begun is brought to its result."""
         while not stopped.is_set():
             wanted = self._drawn()
-            for _ in range(TRIES):
-                try:
+            done = False
+            while not done:
+                await self._there.wait()
+                with suppress(NoDaemon, NoAnswer, NotPossible):  # it was killed, or is about to end
                     async with connect(self._address) as daemon, self._session(daemon) as session:
                         await self._work(session, wanted, stopped)
-                        break
-                except (NoDaemon, NoAnswer, NotPossible):
-                    await asyncio.sleep(AGAIN_S)  # it was killed, or is about to end
-            else:
-                raise RuntimeError(f"{self.session_id}: no daemon came back")
+                        done = True
 
     def _session(self, daemon: Daemon) -> AbstractAsyncContextManager[Session]:
         return daemon.session(self._workspace, self._profile, id=self.session_id, approve=yes)
