@@ -8,7 +8,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -95,19 +95,20 @@ async def story(runs: Sequence[int], seed: int, counts: Counts) -> None:
             for number in range(JOBS)
         ]
         stopped = asyncio.Event()
-        async with asyncio.TaskGroup() as tasks:
-            working = tasks.create_task(load(jobs, stopped))
-            for number in runs:
-                fault = drawn(number, chance)
-                await _one(place, fault, chance)
-                counts.kills[fault.point, fault.victim] += 1
-            last, _ = await place.start(None)
-            stopped.set()
-            async with asyncio.timeout(HANG_S):
-                await working
-        counts.calls += told(jobs)
-        await _judge(place, jobs, counts, f"runs {runs[0]} to {runs[-1]} of --seed {seed}")
-        await _end(last, signal.SIGTERM)
+        async with AsyncExitStack() as stack:
+            async with asyncio.TaskGroup() as tasks:
+                working = tasks.create_task(load(jobs, stopped))
+                for number in runs:
+                    fault = drawn(number, chance)
+                    await _one(place, fault, chance)
+                    counts.kills[fault.point, fault.victim] += 1
+                last, _ = await place.start(None)
+                stack.push_async_callback(_end, last, signal.SIGTERM)
+                stopped.set()
+                async with asyncio.timeout(HANG_S):
+                    await working
+            counts.calls += told(jobs)
+            await _judge(place, jobs, counts, f"runs {runs[0]} to {runs[-1]} of --seed {seed}")
         counts.faults += _complaints(place.log)
     finally:
         remove_tree(directory)
