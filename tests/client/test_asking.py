@@ -147,7 +147,8 @@ async def test_an_error_in_a_session_with_an_approver_is_raised_as_it_is(daemon:
 
 async def test_an_approver_whose_daemon_is_gone_fails_with_the_clients_own_error() -> None:
     async def asks() -> AsyncGenerator[Ask, None]:
-        for ask in ():
+        nothing: tuple[Ask, ...] = ()
+        for ask in nothing:
             yield ask
         raise NoAnswer("the daemon is gone")
 
