@@ -4,8 +4,11 @@ import functools
 import json
 import os
 import re
+import shlex
+import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -204,6 +207,47 @@ def test_without_user_namespaces_and_landlock_that_holds_signals_nothing_runs(wo
     where = ["--profile", str(lesser), "--workspace", str(workspace), "--json"]
     said = json.loads(run("call", "read", '{"path": "a.txt"}', *where).stdout)
     assert said["error"]["code"] == "SANDBOX_UNAVAILABLE"
+
+
+@pytest.mark.skipif(not ROOT, reason="needs root, whose workers have another uid")
+def test_an_installation_that_others_cannot_read_is_named_with_the_remedy(workspace: Path, scratch: Path) -> None:
+    installed = Path(tempfile.mkdtemp(dir=scratch))
+    places = [installed / name for name in ("daemon", "client", "proto")]
+    for place in places:
+        shutil.copytree(PROJECT / place.name, place, symlinks=False)
+    subprocess.run(["chmod", "-R", "go-rwx", installed], check=True)
+
+    def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
+        environment = {name: value for name, value in os.environ.items() if name != "STOCKADE_ADDRESS"}
+        return subprocess.run(
+            [sys.executable, "-m", "stockade_client", *arguments],
+            cwd=workspace,
+            env=environment | {"PYTHONPATH": os.pathsep.join(map(str, places))},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=COMMAND_S,
+            check=False,
+        )
+
+    packages = [str(installed / "daemon" / name) for name in ("stockade_toolkit", "stockade_worker")]
+    remedy = ["chmod", "-R", "go+rX", *packages]
+    done = run("exec", "--profile", "dev", "--", "true")
+    assert done.returncode == 125
+    assert re.search(rf"uid \d+ cannot read {installed}/daemon/stockade_\w+,", done.stderr)
+    assert shlex.join(remedy) in done.stderr
+    found = Doctor(run("doctor", "--json"))
+    assert found.state("python") == "missing"
+    assert found.findings["python"]["remedy"] == shlex.join(remedy)
+    assert all(shlex.join(remedy) in each["reason"] for each in found.profiles.values())
+    # One module that was written later, by somebody with another umask.
+    subprocess.run(remedy, check=True)
+    module = installed / "daemon" / "stockade_worker" / "frames.py"
+    module.chmod(0o600)
+    assert f"cannot read {module}," in run("exec", "--profile", "dev", "--", "true").stderr
+    subprocess.run(remedy, check=True)
+    assert run("exec", "--profile", "dev", "--", "echo", "ran").stdout == "ran\n"
+    assert Doctor(run("doctor", "--json")).state("python") == "ok"
 
 
 def example(section: str) -> str:
