@@ -4,6 +4,7 @@ import functools
 import os
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 from typing import Final
 
@@ -21,7 +22,10 @@ def everybodys_python() -> tuple[str, dict[str, str]]:
     if os.geteuid() != 0:
         return sys.executable, {}
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
-    places = os.pathsep.join(each for each in sys.path if each.startswith("/") and os.path.isdir(each))
+    # Not this one's standard library: its extension modules may want more of an interpreter than another one has.
+    standard = sysconfig.get_path("stdlib")
+    own = [each for each in sys.path if each not in (standard, os.path.join(standard, "lib-dynload"))]
+    places = os.pathsep.join(each for each in own if each.startswith("/") and os.path.isdir(each))
     for path, more in ((sys.executable, {}), (f"/usr/bin/{version}", {"PYTHONPATH": places})):
         if os.path.exists(path) and _runs(os.path.realpath(path)):
             return path, more

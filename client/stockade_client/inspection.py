@@ -23,8 +23,10 @@ class ProfileInfo:
     description: str
     source: str  # its file on the daemon's host
     extends: str  # empty: nothing
-    digest: str  # empty: it cannot be used
-    fault: str  # empty, or why it cannot be used
+    digest: str  # of the version in force; empty: there is none
+    fault: (
+        str  # empty, or why the file as it is now cannot be used; with a digest, the last good version stays in force
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,14 @@ class ProfileFile:
     name: str
     source: str
     toml: str
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A profile's text."""
+
+    files: tuple[ProfileFile, ...]  # the profile's own, then those that it extends, nearest first
+    fault: str  # empty, or why the file as it is now cannot be used: this is the last good version
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +53,14 @@ class Setting:
     source: str  # the file that set it; empty: it is the default
     line: int  # from 1; 0 for a default
     column: int
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """Every setting that is in force under a profile."""
+
+    settings: tuple[Setting, ...]
+    fault: str  # as in Shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,22 +117,22 @@ class Inspection:
             for each in response.profiles
         ]
 
-    async def show(self, profile: str | os.PathLike[str]) -> tuple[ProfileFile, ...]:
-        """The profile's text, then those that it extends, nearest first."""
+    async def show(self, profile: str | os.PathLike[str]) -> Shown:
+        """The text of the profile that is in force, and those that it extends."""
         request = profiles_pb2.ShowProfileRequest(profile=_chosen(profile))
         response = await self._link.ask(self._link.profiles.Show, request, "show a profile")
-        return tuple(
-            ProfileFile(each.name, each.source, each.toml.decode("utf-8", "replace")) for each in response.files
-        )
+        files = (ProfileFile(each.name, each.source, each.toml.decode("utf-8", "replace")) for each in response.files)
+        return Shown(tuple(files), response.fault)
 
-    async def explain(self, profile: str | os.PathLike[str]) -> tuple[Setting, ...]:
+    async def explain(self, profile: str | os.PathLike[str]) -> Explained:
         """Every setting that is in force, with the place that set it."""
         request = profiles_pb2.ExplainProfileRequest(profile=_chosen(profile))
         response = await self._link.ask(self._link.profiles.Explain, request, "explain a profile")
-        return tuple(Setting(each.key, each.value, each.source, each.line, each.column) for each in response.settings)
+        settings = (Setting(each.key, each.value, each.source, each.line, each.column) for each in response.settings)
+        return Explained(tuple(settings), response.fault)
 
     async def check(self, profile: str | os.PathLike[str]) -> tuple[Mistake, ...]:
-        """Every mistake, in the file's order; none: the profile can be used."""
+        """Every mistake of the file as it is now, in its order; none: it can be used."""
         request = profiles_pb2.CheckProfileRequest(profile=_chosen(profile))
         response = await self._link.ask(self._link.profiles.Check, request, "check a profile")
         return tuple(Mistake(each.source, each.line, each.column, each.reason) for each in response.mistakes)

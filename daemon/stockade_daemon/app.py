@@ -20,7 +20,8 @@ from stockade_daemon.pipeline.context import Dispatch, Services
 from stockade_daemon.pipeline.describe import Describing
 from stockade_daemon.pipeline.engine import Engine
 from stockade_daemon.pipeline.execute import within_deadline
-from stockade_daemon.pipeline.sessions import Rules, Sessions
+from stockade_daemon.pipeline.rules import Rules
+from stockade_daemon.pipeline.sessions import Sessions
 from stockade_daemon.pipeline.toolbox import Toolbox
 from stockade_daemon.policy.approvals import Approvals
 from stockade_daemon.policy.decisions import PostDecision, PreDecision
@@ -80,6 +81,7 @@ async def serve(start: Start) -> None:
             )
             try:
                 async with (
+                    sessions.profiles.kept(config.profile_directories, sessions.follow),
                     toolbox.kept(wait_s=_TOOLS_S),
                     Engine.start(services, sessions, [], grace_s=grace_s) as engine,
                     serving(config.socket, services, engine, rules) as address,
@@ -127,11 +129,6 @@ def _warn(rules: Rules) -> None:
     for directory in rules.profile_directories:
         if not directory.is_dir():
             _log.warning("%s of [profiles] paths is no directory", directory)
-    for name in profiles.available(rules.profile_directories):
-        try:
-            profiles.load(name, directories=rules.profile_directories)
-        except ConfigurationError as error:
-            _log.warning("profile %s cannot be used: %s", name, error)
 
 
 def _raise_descriptor_limit() -> None:

@@ -47,8 +47,9 @@ PROFILES: Final[Key[tuple[str, ...]]] = Key(
     several(absolute_path, most=64),
     (),
     "array of absolute paths",
-    "Directories of profiles of your own, read when one is asked for; a shipped profile's name is refused. "
-    "Directory and files belong to the daemon's user or root, and nobody else may write them.",
+    "Directories of profiles of your own. An edit of a profile is in force for the next call (docs/profiles.md); a "
+    "shipped profile's name is refused. Directory and files belong to the daemon's user or root, and nobody else may "
+    "write them.",
 )
 
 TOOLS: Final[Key[tuple[str, ...]]] = Key(

@@ -6,7 +6,8 @@ from typing import Final
 OF_CODES: Final[dict[str, str]] = {
     "INVALID_ARGS": "The arguments are not lossless JSON, or do not fit the tool's schema; every fault is listed.",
     "UNKNOWN_TOOL": "There is no such tool; the nearest is named, and the refused file that may have it.",
-    "DENIED": "The profile, a guard or a later stage said no.",
+    "DENIED": "The profile, a guard or a later stage said no, or the session cannot have its profile's present "
+    "version.",
     "APPROVAL_REJECTED": "Somebody said no, or the session is never to ask.",
     "APPROVAL_UNAVAILABLE": "Somebody had to be asked and nobody is there.",
     "APPROVAL_EXPIRED": "Nobody answered within the profile's `wait_s`.",
@@ -54,8 +55,13 @@ OF_CODES: Final[dict[str, str]] = {
 # Keys: every type of event that the daemon records, in the order in which a session meets them.
 OF_EVENTS: Final[dict[str, str]] = {
     "session/opened": "a session begins: workspace, profile and its digest, approval policy",
+    "session/profile": "another version of its profile is in force for the next call: `name`, `digest`, `before`, "
+    "`source`",
+    "profile/refused": "an edit of its profile is refused: `name`, `reason`, `digest` of what calls are recorded "
+    "under, and `calls`: `run` (the last good version stays), `refused` (this session cannot have the present one)",
     "session/closed": "it has ended",
     "tool/call": "a call was taken, before anything else happens: tool, arguments as they came, digest",
+    "call/profile": "pre-execute chose a narrower profile for this call: `digest`, `before`, and the `tightening`",
     "policy/pre-execute": "the rules have decided: `decision`, `reason`",
     "approval/asked": "somebody has to be asked: `ask_id`, `card`, `shown_hash`, `expires_ms`",
     "approval/decided": "the ask is over: `outcome` (allowed, or the code), `reason`",

@@ -156,8 +156,8 @@ class Profile:
     limits: Limits
     approval: Approval
     required_layers: tuple[str, ...]  # without one of these, calls are refused with SANDBOX_UNAVAILABLE
-    # From this profiles.restore makes the same profile again: a session keeps the one that it was opened with. The
-    # file's bytes, or all files of a chain.
+    # From this profiles.restore makes the same profile again, whatever became of its files. The file's bytes, or all
+    # files of a chain.
     text: bytes = field(repr=False)
 
 

@@ -13,7 +13,7 @@ from stockade_daemon.ledger import Ledger, SessionRecord
 
 
 async def main(path: str, most: int | None) -> None:
-    record = SessionRecord("s", "/w", 1, 1, "dev", "d" * 64, "dev", b"", "ask", "open", 0)
+    record = SessionRecord("s", "/w", 1, 1, "dev", "d" * 64, "dev", b"", True, "ask", "open", 0)
     async with Ledger.open(path) as ledger:
         await ledger.open_session(record)
         if most is not None:

@@ -28,6 +28,7 @@ def record() -> Callable[[str], SessionRecord]:
             profile_digest="d" * 64,
             profile_source="dev",
             profile_text=b'description = "\xff"\n',
+            profile_by_name=True,
             approval_policy="ask",
             state="open",
             opened_ms=1_700_000_000_000,

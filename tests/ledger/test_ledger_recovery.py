@@ -63,6 +63,13 @@ def test_a_dispatched_call_without_a_transaction_had_no_effects() -> None:
     assert result["profile_digest"] == "p" * 64
 
 
+def test_the_digest_is_that_of_the_profile_that_the_call_ran_under_and_not_the_sessions_of_now() -> None:
+    call: tuple[str, dict[str, Json]] = ("tool/call", {"profile_digest": "began with"})
+    narrowed: tuple[str, dict[str, Json]] = ("call/profile", {"digest": "narrowed to"})
+    assert settle_unfinished(unsettled(call, DISPATCHED), never)["profile_digest"] == "began with"
+    assert settle_unfinished(unsettled(call, narrowed, DISPATCHED), never)["profile_digest"] == "narrowed to"
+
+
 @pytest.mark.parametrize(
     ("proof", "effects"),
     [("none", "none (proven)"), ("applied", "committed (proven): a"), ("unknown", "unknown: a")],

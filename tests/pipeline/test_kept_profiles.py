@@ -1,4 +1,4 @@
-"""A session keeps the profile that it was opened with, also where that one extends others."""
+"""A session that was opened with a text keeps it, also where that one extends others; a name follows its files."""
 
 import tempfile
 from collections.abc import AsyncIterator
@@ -55,7 +55,7 @@ async def word(daemon: Daemon, admin: Admin, profile: str | Path, id: str) -> tu
         return str(result.value["stdout"]).strip(), result.profile_digest
 
 
-async def test_a_restarted_daemon_goes_on_with_the_profile_although_its_base_has_changed(admin: Admin) -> None:
+async def test_a_text_stays_what_it_was_although_its_base_has_changed_and_a_name_does_not(admin: Admin) -> None:
     admin.install(named=MINE)
     async with admin.daemon() as daemon:
         before = [await word(daemon, admin, profile, id) for profile, id in (("named", "s1"), (admin.mine, "s2"))]
@@ -63,14 +63,20 @@ async def test_a_restarted_daemon_goes_on_with_the_profile_although_its_base_has
     async with admin.daemon() as daemon:
         again = [await word(daemon, admin, profile, id) for profile, id in (("named", "s1"), (admin.mine, "s2"))]
         fresh = await word(daemon, admin, admin.mine, "s3")
-    assert again == before
     assert [said for said, _ in before] == ["before", "before"]
-    assert before[0][1] == before[1][1] != fresh[1]
-    assert fresh[0] == "after"
+    assert [said for said, _ in again] == ["after", "before"]
+    assert before[0][1] == before[1][1] == again[1][1] != again[0][1]
+    assert fresh == again[0]
 
 
 async def test_the_same_text_again_is_the_same_session_and_another_text_is_not(admin: Admin) -> None:
     async with admin.daemon() as daemon:
+        admin.install(mine=MINE)
+        async with daemon.session(admin.workspace, "mine", id="by-name"):
+            pass
+        with pytest.raises(AlreadyExists, match="another text of profile"):
+            async with daemon.session(admin.workspace, admin.mine, id="by-name"):
+                pass
         for _ in range(2):
             async with daemon.session(admin.workspace, admin.mine, id="s"):
                 pass

@@ -58,7 +58,7 @@ async def test_a_tightening_outlives_the_daemon_and_is_part_of_what_the_session_
     admin.install(named='extends = "dev"\ndescription = "another"')
     async with admin.daemon() as daemon:
         async with daemon.session(id="s") as session:
-            assert session.info.profile_digest == digest
+            assert session.info.profile_digest != digest  # that of the other text, tightened
             assert session.info.tightening == NARROW
             result = await session.call("read", path="a.txt")
             assert result.error is not None

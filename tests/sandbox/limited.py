@@ -14,7 +14,8 @@ from stockade_daemon.app import services_of
 from stockade_daemon.ledger.ledger import Ledger
 from stockade_daemon.pipeline import function
 from stockade_daemon.pipeline.engine import Engine
-from stockade_daemon.pipeline.sessions import Opening, Rules, Sessions
+from stockade_daemon.pipeline.rules import Rules
+from stockade_daemon.pipeline.sessions import Opening, Sessions
 from stockade_daemon.profiles import read as profiles
 from stockade_daemon.sandbox import library, plan
 from stockade_daemon.sandbox.pool import Pool

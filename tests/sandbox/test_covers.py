@@ -105,8 +105,8 @@ async def test_what_a_command_makes_at_a_hidden_name_is_new(pool: Pool, hiding: 
 async def test_a_name_that_came_after_a_view_was_prepared_is_hidden_in_the_next(
     pool: Pool, hiding: str, tree: Path
 ) -> None:
-    await pool._rooms[hiding].prepare(Access.OVERLAY)
-    assert pool._rooms[hiding]._prepared[Access.OVERLAY]
+    await pool._sessions[hiding].own.prepare(Access.OVERLAY)
+    assert pool._sessions[hiding].own._prepared[Access.OVERLAY]
     (tree / "d/two.key").write_text(SECRET)
     async with pool.worker(hiding, Access.OVERLAY) as worker:
         assert SECRET not in await said(worker, f"ls -R; grep -r {SECRET} .")

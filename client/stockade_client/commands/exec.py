@@ -68,7 +68,8 @@ def command(profile: str, workspace: str, timeout: float | None, yes: bool, argv
 
 async def _longest(daemon: "client.Daemon", profile: str) -> float:
     """The profile's wall_s, in seconds."""
-    (seconds,) = [each.value for each in await daemon.profiles.explain(profile) if each.key == "limits.wall_s"]
+    settings = (await daemon.profiles.explain(profile)).settings
+    (seconds,) = [each.value for each in settings if each.key == "limits.wall_s"]
     return float(seconds)
 
 

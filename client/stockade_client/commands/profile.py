@@ -1,6 +1,7 @@
 """`stockade profile`: what profiles say, what is wrong with one, what one really refuses."""
 
 import json
+import sys
 from dataclasses import asdict
 from typing import Any, Final
 
@@ -33,7 +34,8 @@ def list_(as_json: bool) -> None:
         async with a_daemon() as daemon:
             for each in await daemon.profiles.list():
                 base = f" (extends {each.extends})" if each.extends else ""
-                said = f"cannot be used: {each.fault}" if each.fault else each.description + base
+                stays = " (the last good version stays in force)" if each.digest else ""
+                said = f"cannot be used: {each.fault}{stays}" if each.fault else each.description + base
                 _print(each, as_json, f"{visible(each.name):<16} {visible(said)}")
         return OK
 
@@ -49,10 +51,12 @@ def show(profile: str, as_json: bool) -> None:
 
     async def body() -> int:
         async with a_daemon() as daemon:
-            files = await daemon.profiles.show(profile)
-        for each in files:
-            head = f"# {visible(each.source)}\n" if len(files) > 1 else ""
-            _print(each, as_json, head + visible(each.toml).rstrip("\n") + "\n" * (len(files) > 1))
+            shown = await daemon.profiles.show(profile)
+        several = len(shown.files) > 1
+        for each in shown.files:
+            head = f"# {visible(each.source)}\n" if several else ""
+            _print(each, as_json, head + visible(each.toml).rstrip("\n") + "\n" * several)
+        _say_what_stays(shown.fault)
         return OK
 
     run(body)
@@ -67,11 +71,12 @@ def explain(profile: str, as_json: bool) -> None:
 
     async def body() -> int:
         async with a_daemon() as daemon:
-            settings = await daemon.profiles.explain(profile)
-        width = max((len(each.key) for each in settings), default=0)
-        for each in settings:
+            explained = await daemon.profiles.explain(profile)
+        width = max((len(each.key) for each in explained.settings), default=0)
+        for each in explained.settings:
             place = f"{each.source}:{each.line}" if each.source else "default"
             _print(each, as_json, f"{visible(each.key):<{width}} = {visible(each.value)}  # {visible(place)}")
+        _say_what_stays(explained.fault)
         return OK
 
     run(body)
@@ -82,7 +87,7 @@ def explain(profile: str, as_json: bool) -> None:
 @options.as_json()
 @options.private()
 def check(profile: str, as_json: bool) -> None:
-    """Print every mistake of a profile as FILE:LINE:COLUMN: reason.
+    """Print every mistake of a profile, as its file is now, as FILE:LINE:COLUMN: reason.
 
     Exit status: 0 it can be used, 1 it has mistakes, 2 there is no such profile.
     """
@@ -124,6 +129,11 @@ def probe(profile: str, as_json: bool) -> None:
         return OK if probed.ok else _UNTRIED
 
     run(body)
+
+
+def _say_what_stays(fault: str) -> None:
+    if fault:
+        print(f"{visible(fault)}\nthis is the last good version, which stays in force", file=sys.stderr)
 
 
 def _print(value: Any, as_json: bool, line: str) -> None:

@@ -68,6 +68,13 @@ class Gate:
         self._seen = Observations()
         self._handles: dict[str, Observation] = {}
 
+    def under(self, *, protected: tuple[str, ...], hidden: tuple[str, ...]) -> "Gate":
+        """The session's gate under other patterns. Both know the same: what either has shown, handed out or committed,
+        the other has too."""
+        gate = Gate(self._workspace, protected=protected, hidden=hidden)
+        gate._seen, gate._handles = self._seen, self._handles
+        return gate
+
     async def read(self, path: str, *, editing: bool = False) -> Opened:
         """The bytes of a file, and a handle to say later what of them was shown.
 

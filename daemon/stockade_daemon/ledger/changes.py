@@ -14,6 +14,7 @@ from stockade_daemon.ledger.records import CallRecord, SessionRecord
 from stockade_daemon.ledger.writer import Tail, Transaction
 
 SESSION_OPENED = "session/opened"
+SESSION_PROFILE = "session/profile"
 SESSION_CLOSED = "session/closed"
 TOOL_CALL = "tool/call"
 CALL_DISPATCHED = "call/dispatched"
@@ -21,7 +22,7 @@ TOOL_RESULT = "tool/result"
 
 # These move a session or a call to another state, so they are recorded by the change that does it and by no
 # other.
-RESERVED = frozenset({SESSION_OPENED, SESSION_CLOSED, TOOL_CALL, CALL_DISPATCHED, TOOL_RESULT})
+RESERVED = frozenset({SESSION_OPENED, SESSION_PROFILE, SESSION_CLOSED, TOOL_CALL, CALL_DISPATCHED, TOOL_RESULT})
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +46,8 @@ def open_session(record: SessionRecord, entry: Entry) -> Callable[[Transaction],
     def change(transaction: Transaction) -> SessionRecord:
         added = transaction.connection.execute(
             "INSERT INTO sessions (session_id, workspace, device, inode, profile_name, profile_digest,"
-            " profile_source, profile_text, approval_policy, state, opened_ms)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'open', ?) ON CONFLICT (session_id) DO NOTHING",
+            " profile_source, profile_text, profile_by_name, approval_policy, state, opened_ms)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'open', ?) ON CONFLICT (session_id) DO NOTHING",
             (
                 record.session_id,
                 os.fsencode(record.workspace),
@@ -56,6 +57,7 @@ def open_session(record: SessionRecord, entry: Entry) -> Callable[[Transaction],
                 record.profile_digest,
                 record.profile_source,
                 record.profile_text,
+                int(record.profile_by_name),
                 record.approval_policy,
                 record.opened_ms,
             ),
@@ -65,6 +67,20 @@ def open_session(record: SessionRecord, entry: Entry) -> Callable[[Transaction],
         stored = queries.session(transaction.connection, record.session_id)
         assert stored is not None
         return stored
+
+    return change
+
+
+def change_profile(entry: Entry, digest: str, source: str, text: bytes) -> Callable[[Transaction], int]:
+    """Gives an open session another version of its profile. The event's sequence number."""
+
+    def change(transaction: Transaction) -> int:
+        tail = transaction.open_tail(entry.session_id)
+        transaction.connection.execute(
+            "UPDATE sessions SET profile_digest = ?, profile_source = ?, profile_text = ? WHERE session_no = ?",
+            (digest, source, text, tail.session_no),
+        )
+        return entry.record(transaction)
 
     return change
 

@@ -173,6 +173,16 @@ class Ledger:
         entry = replace(entry, time_ms=record.opened_ms)
         return await self._writer.do(changes.open_session(record, entry))
 
+    async def change_profile(
+        self, session_id: str, *, digest: str, source: str, text: bytes, body: Mapping[str, Json]
+    ) -> Event:
+        """Gives an open session another version of its profile, with the session/profile event, in one transaction.
+
+        Raises RequestError: NOT_FOUND, FAILED_PRECONDITION (it is closed).
+        """
+        entry = _entry(session_id, changes.SESSION_PROFILE, "", body)
+        return _event(entry, await self._writer.do(changes.change_profile(entry, digest, source, text)))
+
     async def session(self, session_id: str) -> SessionRecord | None:
         return await self._readers.do(lambda connection: queries.session(connection, session_id))
 

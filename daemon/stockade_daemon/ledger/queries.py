@@ -18,7 +18,7 @@ _EVENT = (
 
 _SESSION = (
     "SELECT session_id, workspace, device, inode, profile_name, profile_digest, profile_source, profile_text,"
-    " approval_policy, state, opened_ms,"
+    " profile_by_name, approval_policy, state, opened_ms,"
     " coalesce((SELECT max(seq) FROM events AS e WHERE e.session_no = s.session_no), 0) FROM sessions AS s"
 )
 
@@ -157,8 +157,9 @@ def _session(row: tuple[Any, ...]) -> SessionRecord:
         profile_digest=row[5],
         profile_source=row[6],
         profile_text=bytes(row[7]),
-        approval_policy=row[8],
-        state=row[9],
-        opened_ms=row[10],
-        last_seq=row[11],
+        profile_by_name=bool(row[8]),
+        approval_policy=row[9],
+        state=row[10],
+        opened_ms=row[11],
+        last_seq=row[12],
     )

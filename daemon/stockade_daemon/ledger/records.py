@@ -12,7 +12,7 @@ CallState: TypeAlias = Literal["pending", "running", "settled"]
 
 @dataclass(frozen=True, slots=True)
 class SessionRecord:
-    """A session as it was opened; all that a restarted daemon needs to go on with it."""
+    """A session; all that a restarted daemon needs to go on with it."""
 
     session_id: str
     workspace: str  # absolute, links resolved
@@ -21,7 +21,9 @@ class SessionRecord:
     profile_name: str
     profile_digest: str  # SHA-256, lower-case hex: Profile.digest
     profile_source: str  # a path, or the name that a client gave
-    profile_text: bytes  # Profile.text: a session keeps the profile that it was opened with
+    profile_text: bytes  # Profile.text, from which the same profile can be made again, whatever became of the files
+    # The profile is what its name stands for, and may become another version; else it is the text that was given.
+    profile_by_name: bool
     approval_policy: str  # ask | never
     state: SessionState
     opened_ms: int  # milliseconds since 1970, UTC
@@ -45,5 +47,5 @@ class Unsettled:
     """A call without a result, found when the ledger is opened: the daemon stopped while it was under way."""
 
     call: CallRecord
-    profile_digest: str  # of the call's session
+    profile_digest: str  # of the call's session, which may have become another one since the call began
     events: tuple[Event, ...]  # all that was recorded of the call, in order

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, TypeAlias
 
 from stockade_daemon.errors import CODES
-from stockade_daemon.ledger.changes import CALL_DISPATCHED
+from stockade_daemon.ledger.changes import CALL_DISPATCHED, TOOL_CALL
 from stockade_daemon.ledger.records import Unsettled
 from stockade_daemon.values import Event, Json
 
@@ -24,6 +24,7 @@ BEGUN = "fs/begun"
 COMMITTED = "fs/committed"
 ASKED = "approval/asked"
 DECIDED = "approval/decided"
+NARROWED = "call/profile"
 
 NOTHING = "none (proven)"
 
@@ -66,6 +67,15 @@ def _waits(events: Sequence[Event]) -> bool:
     return last == ASKED
 
 
+def _profile(unsettled: Unsettled) -> str:
+    """The digest of the profile that the call ran under: what its events say last."""
+    for event in reversed(unsettled.events):
+        named = event.body.get({NARROWED: "digest", TOOL_CALL: "profile_digest"}.get(event.type, ""))
+        if isinstance(named, str):
+            return named
+    return unsettled.profile_digest
+
+
 def _effects(events: Sequence[Event], prove: Callable[[Mapping[str, Json]], Proof]) -> str:
     committed: list[str] = []
     begun: list[tuple[str, Mapping[str, Json]]] = []  # whose commit has not been seen so far
@@ -105,6 +115,6 @@ def _body(unsettled: Unsettled, code: str, message: str, effects: str, dispatche
         # As they were recorded when the worker got the call; without a worker there were none.
         "layers": dispatched.body.get("layers", []) if dispatched is not None else [],
         "usage": {"wall_s": 0.0, "cpu_s": 0.0, "max_rss_bytes": 0},
-        "profile_digest": unsettled.profile_digest,
+        "profile_digest": _profile(unsettled),
         "effects": effects,
     }

@@ -68,4 +68,11 @@ CREATE TABLE outputs (
 );
 """
 
-SCHEMAS: Final = (_VERSION_1,)
+# A profile that was given as a text has no other source than the name that the client gave it; one that was chosen by
+# name has a file's path.
+_VERSION_2: Final = """
+ALTER TABLE sessions ADD COLUMN profile_by_name INTEGER NOT NULL DEFAULT 0 CHECK (profile_by_name IN (0, 1));
+UPDATE sessions SET profile_by_name = (profile_source <> profile_name);
+"""
+
+SCHEMAS: Final = (_VERSION_1, _VERSION_2)

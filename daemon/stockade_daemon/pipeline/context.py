@@ -1,7 +1,7 @@
 """What stages share: the rooms' services, a live session, a call under way."""
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from stockade_daemon.gate.gate import Gate
@@ -18,23 +18,53 @@ from stockade_daemon.policy.subjects import Finished, Judged
 from stockade_daemon.policy.waterfall import Waterfall
 from stockade_daemon.registry.generations import Generations
 from stockade_daemon.sandbox.pool import Pool
-from stockade_daemon.values import Call, Manifest, Outcome, Session
+from stockade_daemon.sandbox.room import Hidden
+from stockade_daemon.values import Call, Manifest, Outcome, Profile, Session
+
+
+@dataclass(frozen=True, slots=True)
+class Barred:
+    """Why no call of a session may run: the present version of its profile cannot be the session's."""
+
+    digest: str  # of that version, as the session would have it
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class LiveSession:
-    """An open session with what it holds."""
+    """An open session with what it holds, at one time: a call keeps the one that it began with."""
 
     session: Session
     workspace: Workspace
     gate: Gate
+    named: str = ""  # the profile's name, where it was chosen by name; else it is a text and stays what it is
+    tightening: bytes = b""  # what the session was opened with
+    number: int = -1  # of the profile's version that this is under, or is barred by; -1: none has been looked at
+    barred: Barred | None = None  # `session.profile` is then the last one that was in force, and nothing runs under it
+    told: str = ""  # why the last edit that was refused was refused; empty after one that was taken
+
+    @property
+    def digest(self) -> str:
+        """Of the profile that calls are recorded under."""
+        return self.session.profile.digest if self.barred is None else self.barred.digest
+
+    @property
+    def hidden_names(self) -> Hidden:
+        """Looks for the names that views of the workspace must not show; None where nothing is hidden."""
+        return self.gate.hidden_names if self.session.profile.hidden else None
+
+    def under(self, profile: Profile) -> "LiveSession":
+        """The same session under another profile."""
+        session = replace(self.session, profile=profile)
+        gate = self.gate.under(protected=profile.protected, hidden=profile.hidden)
+        return replace(self, session=session, gate=gate, barred=None)
 
 
 @dataclass(slots=True)
 class CallUnderWay:
     """A recorded call without a result. Changed by its own task alone; others wait for `settled` or request a stop."""
 
-    live: LiveSession
+    live: LiveSession  # as it was when the call began; under a narrower profile once pre-execute has chosen one
     call: Call
     stdout: Output
     stderr: Output

@@ -23,7 +23,11 @@ async def dispatch(services: Services, judged: Judged, under_way: CallUnderWay) 
         try:
             under_way.stop.check()
             # Raced: a host that is slow to make a worker must not keep a call from being stopped.
-            making = stack.enter_async_context(services.pool.worker(session_id, judged.manifest.access))
+            live = under_way.live
+            giving = services.pool.worker(
+                session_id, judged.manifest.access, profile=live.session.profile, hidden=live.hidden_names
+            )
+            making = stack.enter_async_context(giving)
             worker = await under_way.stop.race(making)
         except Stopped as stopped:
             raise before_dispatch(stopped) from None

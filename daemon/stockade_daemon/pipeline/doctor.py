@@ -1,12 +1,13 @@
 """What this host can enforce: a worker made for each shipped profile, and the findings about the host behind that."""
 
+import asyncio
 import importlib.metadata
 import re
 import sys
 from dataclasses import dataclass
 
 from stockade_daemon.errors import ConfigurationError, SandboxFailure
-from stockade_daemon.pipeline.sessions import Rules
+from stockade_daemon.pipeline.rules import Rules
 from stockade_daemon.profiles import read as profiles
 from stockade_daemon.sandbox import library
 from stockade_daemon.sandbox.findings import findings
@@ -38,7 +39,7 @@ async def examine(pool: Pool, rules: Rules) -> Examination:
 async def _tried(pool: Pool, name: str) -> ProfileFinding:
     """A function's worker first, then a command's, which needs more."""
     try:
-        profile = profiles.load(name, directories=[profiles.shipped()])
+        profile = await asyncio.to_thread(profiles.load, name, directories=[profiles.shipped()])
     except ConfigurationError as error:
         return ProfileFinding(name, "missing", str(error), (), ())
     try:

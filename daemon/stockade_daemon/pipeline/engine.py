@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from types import MappingProxyType
 
-from stockade_daemon.errors import ArgumentsRefusal, InfrastructureFailure, RequestError
+from stockade_daemon.errors import ArgumentsRefusal, InfrastructureFailure, PolicyRefusal, Refusal, RequestError
 from stockade_daemon.gate.recovery import recover
 from stockade_daemon.gate.workspace import Workspace
 from stockade_daemon.ledger.records import CallRecord, SessionRecord, Unsettled
@@ -122,7 +122,7 @@ class Engine:
     async def _record_and_start(self, live: LiveSession, call_id: str, tool: str, text: bytes) -> None:
         session = live.session
         manifest: Manifest | None = None
-        refusal: ArgumentsRefusal | None = None
+        refusal: Refusal | None = None
         arguments = _NO_ARGUMENTS
         try:
             # Pure: nothing happens here but looking at the text, so the record still comes first.
@@ -131,6 +131,9 @@ class Engine:
             arguments = tools.current.parse(manifest, text)
         except ArgumentsRefusal as error:
             refusal = error
+        if live.barred is not None and refusal is None:
+            # Policy's, though no stage has judged it: nobody has changed the host, and no other session is concerned.
+            refusal = PolicyRefusal("DENIED", live.barred.reason)
         call = frozen(session.session_id, call_id, tool, text, arguments)
         judged = Judged(session, call, manifest) if manifest is not None else None
         body: dict[str, Json] = {
@@ -138,7 +141,7 @@ class Engine:
             **_text(text),
             "arguments_size": len(text),
             "digest": call.digest,
-            "profile_digest": session.profile.digest,
+            "profile_digest": live.digest,
         }
         if judged is not None and refusal is None:
             body["card"] = {"title": cards.title(judged)}
@@ -161,7 +164,7 @@ class Engine:
         self._under_way[(session.session_id, call_id)] = under_way
         under_way.task = self._tasks.create_task(self._run(under_way, judged, refusal))
 
-    async def _run(self, under_way: CallUnderWay, judged: Judged | None, refusal: ArgumentsRefusal | None) -> None:
+    async def _run(self, under_way: CallUnderWay, judged: Judged | None, refusal: Refusal | None) -> None:
         """One call to its recorded result."""
         session, call = under_way.live.session, under_way.call
         started = time.monotonic()
@@ -172,7 +175,7 @@ class Engine:
                 final = Reviewed(outcome, ())
             else:
                 final = await run(self._services, judged, under_way, self._observers)
-            result = outcomes.body(final.outcome, session.profile.digest)
+            result = outcomes.body(final.outcome, under_way.live.digest)
             outputs = {part: data for part in _PARTS if (data := getattr(under_way, part).small)}
             settled = await self._services.ledger.settle(session.session_id, call.call_id, result, outputs)
             under_way.record = CallRecord(

@@ -26,6 +26,10 @@ class Output:
         self.closed = False
         self._changed = asyncio.Event()
 
+    def narrow(self, cap: int) -> None:
+        """Lowers the cap, before anything was written. A higher one changes nothing."""
+        self._cap = min(self._cap, cap)
+
     async def append(self, data: bytes) -> None:
         """Keeps what fits under the cap."""
         kept = data[: self._cap - self.size]

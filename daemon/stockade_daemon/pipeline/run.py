@@ -20,7 +20,7 @@ from stockade_daemon.pipeline.post_execute import Reviewed, post_execute
 from stockade_daemon.pipeline.pre_execute import pre_execute
 from stockade_daemon.pipeline.stop import Stopped
 from stockade_daemon.pipeline.stopped import before_dispatch
-from stockade_daemon.policy.decisions import Ask, Deny
+from stockade_daemon.policy.decisions import Ask, Deny, PreDecision
 from stockade_daemon.policy.subjects import Judged
 from stockade_daemon.values import Outcome
 
@@ -32,7 +32,9 @@ Observer = Callable[[Judged, Outcome], None]
 async def run(services: Services, judged: Judged, under_way: CallUnderWay, observers: Iterable[Observer]) -> Reviewed:
     """The frozen outcome of a recorded call, and context for the agent. Never raises what a stage raised."""
     try:
-        reviewed = await post_execute(services, judged, await _judge_and_execute(services, judged, under_way))
+        decision, judged = await pre_execute(services, judged, under_way)
+        outcome = await _execute(services, judged, under_way, decision)
+        reviewed = await post_execute(services, judged, outcome)
     except Refusal as refusal:
         reviewed = Reviewed(outcomes.refused(refusal), ())
     except Exception as error:
@@ -50,8 +52,7 @@ async def run(services: Services, judged: Judged, under_way: CallUnderWay, obser
     return final
 
 
-async def _judge_and_execute(services: Services, judged: Judged, under_way: CallUnderWay) -> Outcome:
-    decision = await pre_execute(services, judged)
+async def _execute(services: Services, judged: Judged, under_way: CallUnderWay, decision: PreDecision) -> Outcome:
     try:
         under_way.stop.check()
     except Stopped as stopped:

@@ -1,43 +1,35 @@
-"""Sessions: opening, resuming, closing. A session keeps the profile that it was opened with."""
+"""Sessions: opening, resuming, closing.
+
+A session whose profile was chosen by name is under what that name stands for; one that was given a text keeps it.
+"""
 
 import asyncio
-import os
+import logging
 import time
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from stockade_daemon.errors import ConfigurationError, RequestError
+from stockade_daemon.errors import ConfigurationError, InfrastructureFailure, RequestError
 from stockade_daemon.gate.gate import Gate
 from stockade_daemon.gate.workspace import Workspace
 from stockade_daemon.ledger.ledger import Ledger
 from stockade_daemon.ledger.records import SessionRecord
-from stockade_daemon.pipeline.context import LiveSession
+from stockade_daemon.pipeline.context import Barred, LiveSession
 from stockade_daemon.pipeline.identity import check_session_id
+from stockade_daemon.pipeline.named_profiles import NamedProfiles
+from stockade_daemon.pipeline.rules import Rules
+from stockade_daemon.pipeline.versions import Versions
 from stockade_daemon.profiles import read as profiles
-from stockade_daemon.profiles.tighten import tighten
+from stockade_daemon.profiles.last_good import Standing
 from stockade_daemon.sandbox.pool import Pool
-from stockade_daemon.sandbox.room import Place
-from stockade_daemon.values import Json, Profile, Session
+from stockade_daemon.values import Event, Json, Profile, Session
 
-_KERNEL = ("/proc", "/sys", "/dev")  # nor is anything in these
+_log = logging.getLogger(__name__)
+
 # Each holds a descriptor, and a room that may hold a template. More may be open; these are at hand.
 _MOST_LIVE = 256
 _POLICIES: tuple[Literal["ask", "never"], ...] = ("ask", "never")
-# Directories that are no workspace: they are the system, or the kernel's.
-_NEVER = ("/", "/proc", "/sys", "/dev", "/run", "/usr", "/etc", "/boot", "/bin", "/sbin", "/lib", "/lib64")
-
-
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """Who may open what."""
-
-    private: bool  # started by one client, for itself
-    workspaces: tuple[Path, ...]  # the admin's list
-    profile_directories: tuple[Path, ...]  # looked through in this order
-    own: tuple[Path, ...]  # the daemon's state and socket directories: in no workspace
-    policy: tuple[Path, ...] = ()  # where tools and profiles of one's own lie: in no workspace, or an edit makes policy
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +48,8 @@ class Sessions:
     """The open sessions of this daemon. Those of an earlier one come back when they are named."""
 
     def __init__(self, ledger: Ledger, pool: Pool, rules: Rules) -> None:
+        self.profiles = NamedProfiles(rules.profile_directories)
+        self._versions = Versions(ledger, pool, rules)
         self._ledger = ledger
         self._pool = pool
         self._rules = rules
@@ -73,12 +67,11 @@ class Sessions:
             raise RequestError("INVALID_ARGUMENT", f"approval_policy {policy[:40]!r} is neither 'ask' nor 'never'")
         workspace = Workspace.open(opening.workspace)
         try:
-            self._check_workspace(workspace)
+            self._rules.check_workspace(workspace)
             known = await self._ledger.session(opening.session_id)
             if known is None:
-                profile = self._profile(opening)
-                self._check_mounts(profile)
-                _check_hidden(profile, workspace.path)
+                base = await self._base(opening)
+                profile = await self._versions.fitted(base, opening.tightening, workspace.path)
                 record = SessionRecord(
                     session_id=opening.session_id,
                     workspace=workspace.path,
@@ -88,6 +81,7 @@ class Sessions:
                     profile_digest=profile.digest,
                     profile_source=profile.source,
                     profile_text=profile.text,
+                    profile_by_name=opening.profile_text is None,
                     approval_policy=policy,
                     state="open",
                     opened_ms=time.time_ns() // 1_000_000,
@@ -111,22 +105,23 @@ class Sessions:
         return session_id in self._live
 
     async def live(self, session_id: str) -> LiveSession:
-        """An open session with its gate and room.
+        """An open session with its gate and room, under its profile of now: as the files are when this is called.
 
         Of those without calls, the longest unused are let go of when there are many; they come back when they are
         named. Raises RequestError NOT_FOUND, FAILED_PRECONDITION (closed, or its workspace is
         another directory by now).
         """
+        standing = await self._standing(session_id)
         async with self._changing:
-            live = self._live.pop(session_id, None)
+            live = self._live.get(session_id)
             if live is None:
                 record = await self.record(session_id)
                 if record.state == "closed":
                     raise RequestError("FAILED_PRECONDITION", f"session {session_id} is closed; open another one")
-                live = await self._revive(record)
-                place = Place(live.workspace.path, live.workspace.device, live.workspace.inode)
-                hidden = live.gate.hidden_names if live.session.profile.hidden else None
-                self._pool.open_room(session_id, live.session.profile, place, hidden=hidden)
+                live = await self._revive(record, standing)
+            elif standing is not None:
+                live = await self._versions.at(live, standing)
+            self._live.pop(session_id, None)
             self._live[session_id] = live  # at the end: the most recently used
         if len(self._live) > _MOST_LIVE:
             busy = {session_id, *self.busy()}
@@ -143,6 +138,23 @@ class Sessions:
         if live is not None:
             live.workspace.close()
 
+    async def follow(self, standing: Standing) -> None:
+        """Has the open sessions at hand that chose this profile hear of what it stands for now."""
+        behind = [
+            session_id
+            for session_id, live in self._live.items()
+            if live.named == standing.name and live.number < standing.number
+        ]
+        for session_id in behind:
+            async with self._changing:
+                live = self._live.get(session_id)
+                if live is not None:
+                    try:
+                        self._live[session_id] = await self._versions.at(live, standing)
+                    except (RequestError, InfrastructureFailure) as error:
+                        # It is being closed, or nothing can be recorded; its next call, if there is one, meets it too.
+                        _log.warning("session %s does not hear of its profile: %s", session_id, error)
+
     def announce(self, type: str, body: Mapping[str, Json]) -> None:
         """Records an event in every open session that is at hand."""
         for session_id in self._live:
@@ -153,57 +165,74 @@ class Sessions:
             live.workspace.close()
         self._live.clear()
 
-    async def _revive(self, record: SessionRecord) -> LiveSession:
-        try:
-            profile = profiles.restore(record.profile_text, name=record.profile_name, source=record.profile_source)
-        except ConfigurationError as error:
-            raise RequestError(
-                "FAILED_PRECONDITION", f"the profile of session {record.session_id} is no longer valid: {error}"
-            ) from error
-        self._check_mounts(profile)
+    async def _standing(self, session_id: str) -> Standing | None:
+        """What the session's profile stands for now; None where it was not chosen by name, or there is no session."""
+        live = self._live.get(session_id)
+        if live is not None:
+            return await self.profiles.current(live.named) if live.named else None
+        record = await self._ledger.session(session_id)
+        if record is None or not record.profile_by_name:
+            return None
+        return await self.profiles.current(record.profile_name)
+
+    async def _revive(self, record: SessionRecord, standing: Standing | None) -> LiveSession:
         workspace = Workspace.open(record.workspace)
         try:
-            _check_hidden(profile, workspace.path)
             if (workspace.device, workspace.inode) != (record.device, record.inode):
                 raise RequestError(
                     "FAILED_PRECONDITION",
                     f"{record.workspace} is another directory than the one that session {record.session_id} was opened "
                     "on; open a new session",
                 )
-            gate = Gate(workspace, protected=profile.protected, hidden=profile.hidden)
+            profile, barred = await self._kept(record, standing)
+            live = _opened(record, workspace, profile)
             after = 0
             while events := await self._ledger.read(record.session_id, after=after):
+                after = events[-1].seq
                 for event in events:
-                    after = event.seq
-                    if event.type in ("fs/observed", "fs/committed"):
-                        gate.restore(event.body)
+                    live = _learned(live, event)
+            live = replace(live, barred=barred or live.barred)
+            if standing is not None:
+                live = await self._versions.at(live, standing)
+            self._versions.make_room(live)
+            return live
         except BaseException:
             workspace.close()
             raise
-        session = Session(
-            session_id=record.session_id,
-            workspace=workspace.path,
-            device=workspace.device,
-            inode=workspace.inode,
-            profile=profile,
-            approval_policy="never" if record.approval_policy == "never" else "ask",
-            opened_ms=record.opened_ms,
-        )
-        return LiveSession(session, workspace, gate)
 
-    def _profile(self, opening: Opening) -> Profile:
-        base = self._base(opening)
-        return tighten(base, opening.tightening) if opening.tightening else base
+    async def _kept(self, record: SessionRecord, standing: Standing | None) -> tuple[Profile, Barred | None]:
+        """The session's last good profile, and why it cannot be used, if so.
 
-    def _base(self, opening: Opening) -> Profile:
+        Raises RequestError FAILED_PRECONDITION where it cannot even be read and the name stands for no other.
+        """
+        restored = (record.profile_text, record.profile_name, record.profile_source)
+        try:
+            if standing is not None and standing.profile and standing.profile.digest == record.profile_digest:
+                profile = standing.profile
+            else:
+                profile = await asyncio.to_thread(_restored, *restored)
+        except ConfigurationError as error:
+            message = f"the profile of session {record.session_id} is no longer valid: {error}"
+            if standing is None or standing.profile is None:
+                raise RequestError("FAILED_PRECONDITION", message) from error
+            return standing.profile, Barred(record.profile_digest, message)
+        try:
+            await self._versions.fitted(profile, b"", record.workspace)
+        except RequestError as error:
+            return profile, Barred(profile.digest, f"{error}. Nothing was run")
+        return profile, None
+
+    async def _base(self, opening: Opening) -> Profile:
+        """Raises RequestError, ConfigurationError."""
         if opening.profile_text is None:
-            return profiles.load(opening.profile_name, directories=self._rules.profile_directories)
+            return (await self.profiles.current(opening.profile_name)).usable()
         if not self._rules.private:
             raise RequestError(
                 "PERMISSION_DENIED",
                 "this daemon takes profiles by name only; ask its admin to add the file, or use a private daemon",
             )
-        return profiles.parse(
+        return await asyncio.to_thread(
+            profiles.parse,
             opening.profile_text,
             name=opening.profile_name,
             source=opening.profile_name,
@@ -216,10 +245,12 @@ class Sessions:
         differing = []
         if (known.device, known.inode) != (workspace.device, workspace.inode):
             differing.append(f"workspace {known.workspace}")
-        if opening.profile_text is not None and opening.profile_text != profiles.own_text(known.profile_text):
+        text = None if known.profile_by_name else profiles.own_text(known.profile_text)
+        if opening.profile_text is not None and opening.profile_text != text:
             differing.append(f"another text of profile {known.profile_name}")
-        if opening.profile_text is None and opening.profile_name != known.profile_name:
-            differing.append(f"profile {known.profile_name}")
+        by_name = opening.profile_text is None
+        if by_name and (opening.profile_name != known.profile_name or not known.profile_by_name):
+            differing.append(f"profile {known.profile_name}" if known.profile_by_name else "a profile given as a text")
         if opening.tightening != profiles.own_tightening(known.profile_text):
             differing.append("another tightening")
         if policy != known.approval_policy:
@@ -229,70 +260,39 @@ class Sessions:
                 "ALREADY_EXISTS", f"session {known.session_id} exists with {', '.join(differing)}; choose another id"
             )
 
-    def _check_mounts(self, profile: Profile) -> None:
-        for mount in (*profile.mounts, *profile.system):
-            real = Path(os.path.realpath(mount))
-            for own in self._rules.own:
-                if own == real or real in own.parents or own in real.parents:
-                    raise RequestError(
-                        "PERMISSION_DENIED",
-                        f"the daemon keeps its own files in {own}, which the mount {mount} of profile {profile.name} "
-                        "would show to tools; mount less, or start the daemon with --state and --socket elsewhere",
-                    )
 
-    def _check_workspace(self, workspace: Workspace) -> None:
-        path = Path(workspace.path)
-        in_kernel = any(workspace.path.startswith(f"{each}/") for each in _KERNEL)
-        if workspace.path in _NEVER or (in_kernel and not workspace.path.startswith("/dev/shm/")):  # noqa: S108
-            raise RequestError("PERMISSION_DENIED", f"{path} is no workspace; give a directory of your own")
-        for own in self._rules.own:
-            if own == path or path in own.parents or own in path.parents:
-                elsewhere = (
-                    "set TMPDIR to a directory outside it"
-                    if self._rules.private
-                    else "start the daemon with --state and --socket elsewhere"
-                )
-                raise RequestError(
-                    "PERMISSION_DENIED",
-                    f"the daemon keeps its own files in {own}, which a session on {path} would show to its tools; "
-                    f"choose another workspace, or {elsewhere}",
-                )
-        for each in self._rules.policy:
-            if each == path or path in each.parents:
-                raise RequestError(
-                    "PERMISSION_DENIED",
-                    f"the daemon takes tools or profiles from {each}, which a session on {path} could change; choose "
-                    "another workspace, or have the admin keep them outside it",
-                )
-        listed = any(path == each or each in path.parents for each in self._rules.workspaces)
-        if listed:
-            return
-        uid = os.geteuid()
-        if uid == 0:
-            if not self._rules.private:
-                raise RequestError(
-                    "PERMISSION_DENIED",
-                    f"{path} is not among the workspaces of this daemon; its admin adds to stockade.toml, below "
-                    "[daemon]: "
-                    f'workspaces = ["{path}"]',
-                )
-        elif os.stat(workspace.path).st_uid != uid:
-            raise RequestError(
-                "PERMISSION_DENIED",
-                f"{path} does not belong to uid {uid}, which the daemon runs as; choose a directory of that user, or "
-                "have the admin list it in [daemon] workspaces",
-            )
+def _restored(text: bytes, name: str, source: str) -> Profile:
+    return profiles.restore(text, name=name, source=source)
 
 
-def _check_hidden(profile: Profile, workspace: str) -> None:
-    """Nothing is hidden in a workspace that workers see a second time, in a tree of the host."""
-    if not profile.hidden:
-        return
-    for shown in (*profile.system, *profile.mounts):
-        real = os.path.realpath(shown)
-        if f"{workspace}/".startswith(f"{real}/") or f"{real}/".startswith(f"{workspace}/"):
-            raise RequestError(
-                "FAILED_PRECONDITION",
-                f"profile {profile.name} hides names of the workspace {workspace} and shows {shown} of the host, where "
-                "they could be seen all the same; choose another workspace, or a profile that does not show it",
-            )
+def _opened(record: SessionRecord, workspace: Workspace, profile: Profile) -> LiveSession:
+    session = Session(
+        session_id=record.session_id,
+        workspace=workspace.path,
+        device=workspace.device,
+        inode=workspace.inode,
+        profile=profile,
+        approval_policy="never" if record.approval_policy == "never" else "ask",
+        opened_ms=record.opened_ms,
+    )
+    return LiveSession(
+        session,
+        workspace,
+        Gate(workspace, protected=profile.protected, hidden=profile.hidden),
+        named=record.profile_name if record.profile_by_name else "",
+        tightening=profiles.own_tightening(record.profile_text),
+    )
+
+
+def _learned(live: LiveSession, event: Event) -> LiveSession:
+    """What a recorded event says of a session that is taken up again."""
+    match event.type:
+        case "fs/observed" | "fs/committed":
+            live.gate.restore(event.body)
+        case "session/profile":
+            return replace(live, barred=None, told="")
+        case "profile/refused":
+            reason = str(event.body["reason"])
+            barred = Barred(str(event.body["digest"]), reason) if event.body["calls"] == "refused" else None
+            return replace(live, barred=barred, told=reason)
+    return live

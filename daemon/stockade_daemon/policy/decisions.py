@@ -6,7 +6,12 @@ from typing import TypeAlias
 
 @dataclass(frozen=True, slots=True)
 class Allow:
-    """The call goes on to the guards."""
+    """The call goes on to the guards.
+
+    `tightening`: TOML that narrows the profile for this call, like a session's (profiles/tighten.py); empty: nothing.
+    """
+
+    tightening: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,9 +24,10 @@ class Deny:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A person decides, once, about exactly what is shown."""
+    """A person decides, once, about exactly what is shown. `tightening`: as for Allow."""
 
     reason: str
+    tightening: bytes = b""
 
 
 PreDecision: TypeAlias = Allow | Deny | Ask

@@ -3,8 +3,8 @@
 Keys that a profile gives replace those of its base; a list replaces the whole list; variables of [environment.set] are
 added to the base's one by one. A tightening (tighten.py) stands before the first profile of its chain.
 
-A session keeps the profile that it was opened with, so a chain can be kept as one text: the plain file where nothing is
-extended, else a JSON object of all its files. No TOML text begins with `{`, so the two cannot be confused.
+A session keeps the last good version of its profile, so a chain can be kept as one text: the plain file where nothing
+is extended, else a JSON object of all its files. No TOML text begins with `{`, so the two cannot be confused.
 """
 
 import hashlib

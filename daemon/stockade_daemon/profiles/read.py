@@ -50,8 +50,8 @@ def load(name: str, *, directories: Sequence[Path]) -> Profile:
     Raises RequestError NOT_FOUND where no directory has it, ConfigurationError where the file or one that it extends is
     faulty, cannot be read, or stands in two directories.
     """
-    find = partial(_find, directories)
-    return effective(chain.follow(find(name), find, found=True))
+    look_up = partial(find, directories)
+    return effective(chain.follow(look_up(name), look_up, found=True))
 
 
 def parse(text: bytes, *, name: str, source: str, directories: Sequence[Path]) -> Profile:
@@ -59,7 +59,7 @@ def parse(text: bytes, *, name: str, source: str, directories: Sequence[Path]) -
 
     Raises ConfigurationError `source:line:column: what is wrong; what is right`.
     """
-    return effective(chain.follow(File(name, source, text), partial(_find, directories), found=False))
+    return effective(chain.follow(File(name, source, text), partial(find, directories), found=False))
 
 
 def restore(text: bytes, *, name: str, source: str) -> Profile:
@@ -124,19 +124,23 @@ def _refuse_widening(file: File, child: Profile, parent: Profile) -> None:
     raise ConfigurationError(*sorted(mistakes, key=lambda mistake: (mistake.line, mistake.column)))
 
 
-def _find(directories: Sequence[Path], name: str) -> File:
-    found = []
-    if keys.NAME.match(name):
-        found = [path for directory in directories if os.path.lexists(path := directory / (name + _SUFFIX))]
+def places(directories: Sequence[Path], name: str) -> list[Path]:
+    """Where a profile of that name would lie; nowhere, where it cannot be a name."""
+    return [directory / (name + _SUFFIX) for directory in directories] if keys.NAME.match(name) else []
+
+
+def find(directories: Sequence[Path], name: str) -> File:
+    """The file of that name. Raises as `load` does for this one file."""
+    found = [path for path in places(directories, name) if os.path.lexists(path)]
     if not found:
         known = available(directories)
         near = settings.nearest(name, known)
         hint = f"did you mean {near!r}?" if near else f"there are: {', '.join(known) or 'none'}"
         raise RequestError("NOT_FOUND", f"no profile is named {name[:80]!r}; {hint}")
     if len(found) > 1:
-        places = " and ".join(str(path) for path in found)
+        both = " and ".join(str(path) for path in found)
         raise ConfigurationError(
-            Mistake(str(found[1]), 1, 1, f"two profiles are named {name!r}, {places}; rename one of them")
+            Mistake(str(found[1]), 1, 1, f"two profiles are named {name!r}, {both}; rename one of them")
         )
     return File(name, str(found[0]), _contents(found[0]))
 

@@ -5,6 +5,7 @@ or narrower; lists of what is refused or required are added to, so that nobody h
 becomes the first file of the profile's chain: it is kept with the profile, and counts in its digest.
 """
 
+import functools
 from typing import Any, Final
 
 from stockade_daemon import toml_text
@@ -23,9 +24,20 @@ def tighten(base: Profile, wish: bytes, *, source: str = SOURCE) -> Profile:
 
     Raises ConfigurationError `source:line:column: …` for every mistake, and for every key that would allow more.
     """
+    return _tightened(base.name, base.source, base.text, wish, source)
+
+
+@functools.lru_cache(maxsize=64)  # it takes milliseconds, and who narrows calls does it again and again
+def _tightened(name: str, base: str, text: bytes, wish: bytes, source: str) -> Profile:
     _refuse_what_is_no_limit(wish, source)
-    first = File(base.name, source, wish, tightens=True)
-    return read.effective((first, *chain.unpack(base.text, name=base.name, source=base.source)))
+    return read.effective((File(name, source, wish, tightens=True), *chain.unpack(text, name=name, source=base)))
+
+
+def digest(base: Profile, wish: bytes) -> str:
+    """The digest that `base` narrowed by `wish` has, whether it may be or not; `base`'s own where `wish` is empty."""
+    if not wish:
+        return base.digest
+    return chain.digest((File(base.name, SOURCE, wish), *chain.unpack(base.text, name=base.name, source=base.source)))
 
 
 def _refuse_what_is_no_limit(wish: bytes, source: str) -> None:

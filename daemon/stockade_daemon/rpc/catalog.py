@@ -7,8 +7,7 @@ from stockade.v1 import catalog_pb2, catalog_pb2_grpc
 from stockade_daemon import meanings
 from stockade_daemon.errors import CODES, OF_TOOLS, ConfigurationError, Refusal, RequestError
 from stockade_daemon.pipeline.describe import Describing
-from stockade_daemon.pipeline.sessions import Rules
-from stockade_daemon.profiles import read as profiles
+from stockade_daemon.pipeline.named_profiles import NamedProfiles
 from stockade_daemon.registry import sources
 from stockade_daemon.registry.generations import Generations
 from stockade_daemon.rpc import wire
@@ -18,10 +17,10 @@ _LONGEST_NAME = 255
 
 
 class CatalogService(catalog_pb2_grpc.CatalogServicer):
-    def __init__(self, tools: Generations, describing: Describing, rules: Rules, turns: Turns) -> None:
+    def __init__(self, tools: Generations, describing: Describing, named: NamedProfiles, turns: Turns) -> None:
         self._tools = tools
         self._describing = describing
-        self._rules = rules
+        self._named = named
         self._turns = turns  # of files that are checked
 
     @wire.unary
@@ -61,9 +60,17 @@ class CatalogService(catalog_pb2_grpc.CatalogServicer):
     async def GetReference(
         self, request: catalog_pb2.GetReferenceRequest, context: Any
     ) -> catalog_pb2.GetReferenceResponse:
-        directories = self._rules.profile_directories
+        found = [await self._named.current(name) for name in await self._named.names()]
         return catalog_pb2.GetReferenceResponse(
-            profiles=[self._profile(name) for name in profiles.available(directories)],
+            profiles=[
+                catalog_pb2.ProfileMeaning(
+                    name=each.name,
+                    description=each.profile.description if each.profile else "",
+                    fault="" if each.profile else str(each.fault),
+                )
+                for each in found
+                if not isinstance(each.fault, RequestError)
+            ],
             errors=[
                 catalog_pb2.ErrorMeaning(
                     code=code, domain=domain, retry=retry, meaning=meanings.OF_CODES[code], of_tools=code in OF_TOOLS
@@ -74,10 +81,3 @@ class CatalogService(catalog_pb2_grpc.CatalogServicer):
                 catalog_pb2.EventMeaning(type=type, meaning=meaning) for type, meaning in meanings.OF_EVENTS.items()
             ],
         )
-
-    def _profile(self, name: str) -> catalog_pb2.ProfileMeaning:
-        try:
-            found = profiles.load(name, directories=self._rules.profile_directories)
-        except (ConfigurationError, RequestError) as error:
-            return catalog_pb2.ProfileMeaning(name=name, fault=str(error))
-        return catalog_pb2.ProfileMeaning(name=name, description=found.description)

@@ -10,7 +10,7 @@ from stockade_daemon import json_text
 from stockade_daemon.errors import SandboxFailure
 from stockade_daemon.pipeline.doctor import examine
 from stockade_daemon.pipeline.engine import MAX_ARGUMENTS
-from stockade_daemon.pipeline.sessions import Rules
+from stockade_daemon.pipeline.rules import Rules
 from stockade_daemon.profiles import read as profiles
 from stockade_daemon.rpc import wire
 from stockade_daemon.sandbox.pool import Pool
@@ -50,7 +50,7 @@ class DaemonService(daemon_pb2_grpc.DaemonServicer):
             uid=os.geteuid(),
             kernel=host.release,
             machine=host.machine,
-            profiles=profiles.available(self._rules.profile_directories),
+            profiles=await asyncio.to_thread(profiles.available, self._rules.profile_directories),
             private=self._rules.private,
         )
 
@@ -68,7 +68,7 @@ class DaemonService(daemon_pb2_grpc.DaemonServicer):
         """Shown once by making a worker; where the host gives none, one layer says why."""
         async with self._probing:
             if self._layers is None:
-                strict = profiles.load("strict", directories=[profiles.shipped()])
+                strict = await asyncio.to_thread(profiles.load, "strict", directories=[profiles.shipped()])
                 try:
                     self._layers = await self._pool.probe(strict)
                 except SandboxFailure as failure:

@@ -1,15 +1,18 @@
 """stockade.v1.Profiles."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
 from stockade.v1 import profiles_pb2, profiles_pb2_grpc
 from stockade_daemon.errors import ConfigurationError, Mistake, RequestError, SandboxFailure
+from stockade_daemon.pipeline.named_profiles import NamedProfiles
 from stockade_daemon.pipeline.probe import probe
-from stockade_daemon.pipeline.sessions import Rules
+from stockade_daemon.pipeline.rules import Rules
 from stockade_daemon.profiles import chain
 from stockade_daemon.profiles import read as profiles
 from stockade_daemon.profiles.explain import explain
+from stockade_daemon.profiles.last_good import Standing
 from stockade_daemon.rpc import wire
 from stockade_daemon.rpc.turns import Turns
 from stockade_daemon.sandbox.pool import Pool
@@ -17,46 +20,49 @@ from stockade_daemon.values import Profile
 
 
 class ProfilesService(profiles_pb2_grpc.ProfilesServicer):
-    def __init__(self, rules: Rules, pool: Pool, place: Path, turns: Turns) -> None:
+    def __init__(self, rules: Rules, named: NamedProfiles, pool: Pool, place: Path, turns: Turns) -> None:
         """`place`: a private directory for the workspaces of probes, which take `turns`."""
         self._rules = rules
+        self._named = named
         self._pool = pool
         self._place = place
         self._turns = turns
 
     @wire.unary
     async def List(self, request: profiles_pb2.ListProfilesRequest, context: Any) -> profiles_pb2.ListProfilesResponse:
-        names = profiles.available(self._rules.profile_directories)
-        return profiles_pb2.ListProfilesResponse(profiles=[self._summary(name) for name in names])
+        found = [await self._named.current(name) for name in await self._named.names()]
+        return profiles_pb2.ListProfilesResponse(profiles=[_summary(each) for each in found if _is_there(each)])
 
     @wire.unary
     async def Show(self, request: profiles_pb2.ShowProfileRequest, context: Any) -> profiles_pb2.ShowProfileResponse:
-        profile = self._profile(request.profile)
+        profile, fault = await self._in_force(request.profile)
         files = chain.unpack(profile.text, name=profile.name, source=profile.source)
         return profiles_pb2.ShowProfileResponse(
             files=[profiles_pb2.ProfileFile(name=each.name, source=each.source, toml=each.text) for each in files],
             digest=profile.digest,
+            fault=fault,
         )
 
     @wire.unary
     async def Explain(
         self, request: profiles_pb2.ExplainProfileRequest, context: Any
     ) -> profiles_pb2.ExplainProfileResponse:
-        profile = self._profile(request.profile)
+        profile, fault = await self._in_force(request.profile)
         return profiles_pb2.ExplainProfileResponse(
             settings=[
                 profiles_pb2.Setting(
                     key=each.key, value=each.value, source=each.source, line=each.line, column=each.column
                 )
-                for each in explain(profile)
+                for each in await asyncio.to_thread(explain, profile)
             ],
             digest=profile.digest,
+            fault=fault,
         )
 
     @wire.unary
     async def Check(self, request: profiles_pb2.CheckProfileRequest, context: Any) -> profiles_pb2.CheckProfileResponse:
         try:
-            self._profile(request.profile)
+            await self._as_it_is(request.profile)
         except ConfigurationError as error:
             if not error.mistakes:
                 raise
@@ -71,7 +77,7 @@ class ProfilesService(profiles_pb2_grpc.ProfilesServicer):
                 "this daemon runs profiles by name only; ask its admin to add the file, or use a private daemon "
                 "(--private)",
             )
-        profile = self._profile(request.profile)
+        profile = await self._as_it_is(request.profile)
         try:
             async with self._turns.turn():
                 probed = await probe(self._pool, profile, self._place)
@@ -87,32 +93,48 @@ class ProfilesService(profiles_pb2_grpc.ProfilesServicer):
             layers=wire.layers(probed.layers),
         )
 
-    def _profile(self, chosen: profiles_pb2.ProfileChoice) -> Profile:
-        """Raises RequestError, ConfigurationError."""
-        directories = self._rules.profile_directories
+    async def _in_force(self, chosen: profiles_pb2.ProfileChoice) -> tuple[Profile, str]:
+        """What sessions have, and why its file as it is now cannot be used, if so. Raises RequestError,
+        ConfigurationError where there is no good version."""
+        if chosen.WhichOneof("choice") != "name":
+            return await self._as_it_is(chosen), ""
+        standing = await self._named.current(chosen.name)
+        return standing.usable(), "" if standing.fault is None else str(standing.fault)
+
+    async def _as_it_is(self, chosen: profiles_pb2.ProfileChoice) -> Profile:
+        """Raises RequestError, ConfigurationError also where a last good version stays in use."""
         match chosen.WhichOneof("choice"):
             case "name":
-                return profiles.load(chosen.name, directories=directories)
+                standing = await self._named.current(chosen.name)
+                standing.check()
+                return standing.usable()
             case "text":
-                name = chosen.text.name
-                return profiles.parse(chosen.text.toml, name=name, source=name, directories=directories)
+                name, directories = chosen.text.name, self._rules.profile_directories
+                return await asyncio.to_thread(
+                    profiles.parse, chosen.text.toml, name=name, source=name, directories=directories
+                )
             case _:
                 raise RequestError("INVALID_ARGUMENT", "no profile is named; give a name such as 'strict', or a text")
 
-    def _summary(self, name: str) -> profiles_pb2.ProfileSummary:
-        try:
-            profile = profiles.load(name, directories=self._rules.profile_directories)
-        except ConfigurationError as error:
-            source = error.mistakes[0].source if error.mistakes else ""
-            return profiles_pb2.ProfileSummary(name=name, source=source, fault=str(error))
-        base = chain.unpack(profile.text, name=profile.name, source=profile.source)[1:]
-        return profiles_pb2.ProfileSummary(
-            name=name,
-            description=profile.description,
-            source=profile.source,
-            extends=base[0].name if base else "",
-            digest=profile.digest,
-        )
+
+def _is_there(standing: Standing) -> bool:
+    """Whether a file has the name, good or not."""
+    return not isinstance(standing.fault, RequestError)
+
+
+def _summary(standing: Standing) -> profiles_pb2.ProfileSummary:
+    """With the description and digest of the last good version, where there is one."""
+    profile, fault = standing.profile, standing.fault
+    base = chain.unpack(profile.text, name=profile.name, source=profile.source)[1:] if profile else ()
+    faulty = fault.mistakes[0].source if isinstance(fault, ConfigurationError) and fault.mistakes else ""
+    return profiles_pb2.ProfileSummary(
+        name=standing.name,
+        description=profile.description if profile else "",
+        source=profile.source if profile else faulty,
+        extends=base[0].name if base else "",
+        digest=profile.digest if profile else "",
+        fault="" if fault is None else str(fault),
+    )
 
 
 def _mistake(mistake: Mistake) -> profiles_pb2.ProfileMistake:

@@ -31,7 +31,7 @@ from stockade.v1 import (
 from stockade_daemon.errors import ConfigurationError
 from stockade_daemon.pipeline.context import Services
 from stockade_daemon.pipeline.engine import Engine
-from stockade_daemon.pipeline.sessions import Rules
+from stockade_daemon.pipeline.rules import Rules
 from stockade_daemon.rpc.approvals import ApprovalsService
 from stockade_daemon.rpc.calls import CallsService
 from stockade_daemon.rpc.catalog import CatalogService
@@ -134,11 +134,12 @@ async def serving(socket: Path, services: Services, engine: Engine, rules: Rules
     The caller holds the socket's lock. At the end, streams are told to end and requests under way get a moment.
     """
     server = grpc.aio.server(options=_OPTIONS)
+    named = engine.sessions.profiles
     daemon_pb2_grpc.add_DaemonServicer_to_server(DaemonService(services.pool, rules), server)
     turns = Turns()
-    catalog = CatalogService(services.tools, services.describing, rules, turns)
+    catalog = CatalogService(services.tools, services.describing, named, turns)
     catalog_pb2_grpc.add_CatalogServicer_to_server(catalog, server)
-    profiles = ProfilesService(rules, services.pool, services.outputs, turns)
+    profiles = ProfilesService(rules, named, services.pool, services.outputs, turns)
     profiles_pb2_grpc.add_ProfilesServicer_to_server(profiles, server)
     sessions_pb2_grpc.add_SessionsServicer_to_server(SessionsService(engine, services.ledger), server)
     calls_pb2_grpc.add_CallsServicer_to_server(CallsService(engine, services.ledger), server)

@@ -1,9 +1,11 @@
-"""The pool: rooms by session, workers prepared ahead of need, an end for all of them."""
+"""The pool: rooms by session and profile, workers prepared ahead of need, an end for all of them."""
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from stockade_daemon.errors import ConfigurationError, SandboxFailure
@@ -18,6 +20,21 @@ from stockade_daemon.values import Access, Layer, Profile
 
 _log = logging.getLogger(__name__)
 _IDLE_S = 60.0  # a template that long without a call is ended: it is about as much memory as a worker
+_MOST_BESIDE = 4  # rooms of a session for calls under other profiles, kept for the next such call
+
+
+@dataclass(slots=True)
+class _Rooms:
+    """One session's: that of its profile, and those of calls under another one."""
+
+    place: Place | None
+    current: str  # the digest of the session's profile
+    by_digest: dict[str, Room] = field(default_factory=dict)
+    past: deque[str] = field(default_factory=lambda: deque(maxlen=16))  # digests that no new call has, the latest ones
+
+    @property
+    def own(self) -> Room:
+        return self.by_digest[self.current]
 
 
 class Pool:
@@ -36,7 +53,7 @@ class Pool:
         self._uids = allotment
         self._cgroups = cgroups
         self._tasks = tasks
-        self._rooms: dict[str, Room] = {}
+        self._sessions: dict[str, _Rooms] = {}
         self._number = 0
         self._closing = False
 
@@ -71,42 +88,50 @@ class Pool:
                 sweeper.cancel()
                 # All at once: each waits for processes to be gone, and there may be hundreds.
                 async with asyncio.TaskGroup() as closing:
-                    for session_id in list(pool._rooms):
+                    for session_id in list(pool._sessions):
                         closing.create_task(pool.close_room(session_id))
 
     def open_room(self, session_id: str, profile: Profile, place: Place | None, *, hidden: Hidden = None) -> None:
-        """Makes room for a session. Nothing is started before its first call.
+        """Makes room for a session, under this profile from now on. Nothing is started before its first call.
 
-        `hidden` looks for the names of the place that views must not show, each time that one is made.
+        `hidden` looks for the names of the place that views must not show, each time that one is made. The room of
+        another profile that the session had before is closed when its last call is over.
         """
-        if session_id not in self._rooms:
-            self._number += 1
-            self._rooms[session_id] = Room(
-                self._number,
-                profile,
-                place,
-                mounter=self._mounter,
-                scratch=self._scratch,
-                uids=self._uids,
-                cgroups=self._cgroups,
-                hidden=hidden,
-            )
+        rooms = self._sessions.setdefault(session_id, _Rooms(place, profile.digest))
+        self._room(rooms, profile, hidden)
+        if profile.digest != rooms.current:
+            rooms.current = profile.digest
+            rooms.past.extend(rooms.by_digest)
+            while profile.digest in rooms.past:
+                rooms.past.remove(profile.digest)
+            for digest in list(rooms.by_digest):
+                self._leave(rooms, digest)
 
     async def close_room(self, session_id: str) -> None:
-        room = self._rooms.pop(session_id, None)
-        if room is not None:
-            await room.close()
+        """Closes all rooms of a session."""
+        rooms = self._sessions.pop(session_id, None)
+        if rooms is not None:
+            async with AsyncExitStack() as stack:
+                for room in rooms.by_digest.values():
+                    stack.push_async_callback(room.close)
 
     @asynccontextmanager
-    async def worker(self, session_id: str, access: Access) -> AsyncIterator[Worker]:
+    async def worker(
+        self, session_id: str, access: Access, *, profile: Profile | None = None, hidden: Hidden = None
+    ) -> AsyncIterator[Worker]:
         """A worker for one call. Afterwards it is ended in the background and another is prepared in its place.
+
+        `profile` and `hidden` are the call's, where they need not be the session's of now. The room of an earlier one
+        is closed when the last call in it is over; that of a narrower one stays for a while, as others may want it.
 
         Raises SandboxFailure. A caller that needs what the worker wrote waits for `worker.gone()` itself. One that is
         cancelled while it waits for the worker goes at once; the worker is then for the next call.
         """
-        room = self._rooms.get(session_id)
-        if room is None or self._closing:
+        rooms = self._sessions.get(session_id)
+        if rooms is None or self._closing:
             raise SandboxFailure("SANDBOX_FAILED", "the session is closing; nothing was run")
+        digest = rooms.current if profile is None else profile.digest
+        room = rooms.own if profile is None else self._room(rooms, profile, hidden)
         room.busy += 1
         try:
             # A task of its own, because what is half made must not be dropped: a process, mounts, a host uid.
@@ -125,9 +150,42 @@ class Pool:
                 watching.cancel()
                 worker.kill()
                 # Not awaited: the caller has what it wants, and a reply must not wait for a process to die.
-                self._tasks.create_task(self._finish(session_id, room, worker, access))
+                self._tasks.create_task(self._finish(session_id, digest, room, worker, access))
         finally:
             room.busy -= 1
+            self._leave(rooms, digest)
+
+    def _room(self, rooms: _Rooms, profile: Profile, hidden: Hidden) -> Room:
+        room = rooms.by_digest.get(profile.digest)
+        if room is None:
+            self._number += 1
+            room = rooms.by_digest[profile.digest] = Room(
+                self._number,
+                profile,
+                rooms.place,
+                mounter=self._mounter,
+                scratch=self._scratch,
+                uids=self._uids,
+                cgroups=self._cgroups,
+                hidden=hidden,
+            )
+        return room
+
+    def _leave(self, rooms: _Rooms, digest: str) -> None:
+        """Has a room closed that has no call, where none can come; or the longest unused beside the session's own,
+        where there are many."""
+        beside = [each for each, room in rooms.by_digest.items() if each != rooms.current and not room.busy]
+        if digest in beside and digest in rooms.past:
+            self._close(rooms, digest)
+        elif len(beside) > _MOST_BESIDE:
+            self._close(rooms, min(beside, key=lambda each: rooms.by_digest[each].used))
+
+    def _close(self, rooms: _Rooms, digest: str) -> None:
+        self._tasks.create_task(_closed(rooms.by_digest.pop(digest)))
+
+    def _has_calls_to_come(self, session_id: str, digest: str, room: Room) -> bool:
+        rooms = self._sessions.get(session_id)
+        return rooms is not None and rooms.by_digest.get(digest) is room and digest not in rooms.past
 
     async def probe(self, profile: Profile, access: Access = Access.NONE) -> tuple[Layer, ...]:
         """The layers that a worker of this profile really gets on this host, shown by making one; for other access than
@@ -162,13 +220,13 @@ class Pool:
         stack.push_async_callback(scratch.remove)
         return scratch.path
 
-    async def _finish(self, session_id: str, room: Room, worker: Worker, access: Access) -> None:
+    async def _finish(self, session_id: str, digest: str, room: Room, worker: Worker, access: Access) -> None:
         try:
             await worker.close()
-            if not self._closing and self._rooms.get(session_id) is room:
+            if not self._closing and self._has_calls_to_come(session_id, digest, room):
                 await room.prepare(access)
         except Exception:
-            if self._closing or self._rooms.get(session_id) is not room:
+            if self._closing or not self._has_calls_to_come(session_id, digest, room):
                 return  # nobody is there any more to want the next worker
             # The next call that needs a worker meets the fault itself, and says so in its result.
             _log.exception("preparing the next worker failed")
@@ -177,8 +235,12 @@ class Pool:
         loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(_IDLE_S / 4)
-            for room in list(self._rooms.values()):
+            found = [(rooms, *each) for rooms in self._sessions.values() for each in rooms.by_digest.items()]
+            for rooms, digest, room in found:
                 if not room.busy and loop.time() - room.used > _IDLE_S:
+                    if digest != rooms.current and rooms.by_digest.get(digest) is room:
+                        self._close(rooms, digest)
+                        continue
                     try:
                         await room.retire()
                     except Exception:
@@ -222,6 +284,13 @@ async def _keep(room: Room, access: Access, taking: asyncio.Task[Worker | Except
             await room.keep(access, taken)
         except Exception:
             _log.exception("a worker that nobody wanted could not be put away")
+
+
+async def _closed(room: Room) -> None:
+    try:
+        await room.close()
+    except Exception:
+        _log.exception("a room that nobody needs any more could not be put away")
 
 
 async def _watched(worker: Worker) -> None:

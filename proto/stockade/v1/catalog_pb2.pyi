@@ -295,7 +295,7 @@ class ProfileMeaning(_message.Message):
     description: _builtins.str
     """one line; empty where the file has none"""
     fault: _builtins.str
-    """why it cannot be used; empty where it can"""
+    """why it cannot be used; empty where it can, perhaps in its last good version"""
     def __init__(
         self,
         *,

@@ -67,15 +67,17 @@ class ProfileSummary(_message.Message):
     FAULT_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     description: _builtins.str
-    """empty for one that cannot be used"""
+    """of the version in force"""
     source: _builtins.str
     """the file's path on the daemon's host"""
     extends: _builtins.str
     """the profile that it begins as; empty: none"""
     digest: _builtins.str
-    """as in Session.profile_digest; empty for one that cannot be used"""
+    """of the version in force, as in Session.profile_digest; empty: there is none"""
     fault: _builtins.str
-    """empty, or the first mistake: it cannot be used"""
+    """Empty, or the first mistake of the file as it is now: it cannot be used. With a digest, the last good version stays
+    in force, for sessions that are opened as well; without one, no session can be opened under it.
+    """
     def __init__(
         self,
         *,
@@ -147,7 +149,10 @@ class ShowProfileResponse(_message.Message):
 
     FILES_FIELD_NUMBER: _builtins.int
     DIGEST_FIELD_NUMBER: _builtins.int
+    FAULT_FIELD_NUMBER: _builtins.int
     digest: _builtins.str
+    fault: _builtins.str
+    """as in ProfileSummary: this is the last good version"""
     @_builtins.property
     def files(self) -> _containers.RepeatedCompositeFieldContainer[Global___ProfileFile]:
         """the profile first, then the one that it extends, and so on"""
@@ -157,10 +162,11 @@ class ShowProfileResponse(_message.Message):
         *,
         files: _abc.Iterable[Global___ProfileFile] | None = ...,
         digest: _builtins.str = ...,
+        fault: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["digest", b"digest", "files", b"files"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["digest", b"digest", "fault", b"fault", "files", b"files"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -217,7 +223,10 @@ class ExplainProfileResponse(_message.Message):
 
     SETTINGS_FIELD_NUMBER: _builtins.int
     DIGEST_FIELD_NUMBER: _builtins.int
+    FAULT_FIELD_NUMBER: _builtins.int
     digest: _builtins.str
+    fault: _builtins.str
+    """as in ProfileSummary: this is the last good version"""
     @_builtins.property
     def settings(self) -> _containers.RepeatedCompositeFieldContainer[Global___Setting]:
         """in the order of docs/profiles.md; variables and secrets one by one"""
@@ -227,10 +236,11 @@ class ExplainProfileResponse(_message.Message):
         *,
         settings: _abc.Iterable[Global___Setting] | None = ...,
         digest: _builtins.str = ...,
+        fault: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["digest", b"digest", "settings", b"settings"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["digest", b"digest", "fault", b"fault", "settings", b"settings"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -298,7 +308,7 @@ class CheckProfileResponse(_message.Message):
     MISTAKES_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def mistakes(self) -> _containers.RepeatedCompositeFieldContainer[Global___ProfileMistake]:
-        """empty: the profile can be used"""
+        """empty: the file can be used"""
 
     def __init__(
         self,

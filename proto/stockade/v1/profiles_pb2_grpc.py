@@ -72,10 +72,11 @@ class ProfilesServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Show(self, request, context):
-        """The text of a profile and of those that it extends, as the daemon reads them now.
+        """The text of a profile and of those that it extends, as it is in force: files are looked at when this is asked, and
+        of a file that cannot be used any more the last good version is shown, with the fault beside it.
 
-        NOT_FOUND: no profile has that name; the nearest is named. INVALID_ARGUMENT: a file is faulty; file, line, column,
-        the reason and what is right are named. The same holds for Explain and Probe.
+        NOT_FOUND: no profile has that name; the nearest is named. INVALID_ARGUMENT: a file is faulty, and there is no good
+        version of it; file, line, column, the reason and what is right are named. The same holds for Explain.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -89,7 +90,7 @@ class ProfilesServicer:
         raise NotImplementedError('Method not implemented!')
 
     def Check(self, request, context):
-        """Every mistake of a profile. A faulty profile is an answer here, and no error. NOT_FOUND as above.
+        """Every mistake of a profile's file as it is now. A faulty one is an answer here, and no error. NOT_FOUND as above.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -97,9 +98,10 @@ class ProfilesServicer:
 
     def Probe(self, request, context):
         """Makes workers under a profile on a workspace made for it, tries what the profile forbids, and reports what held,
-        layer by layer. Changes nothing that stays; takes seconds. Safe to repeat.
+        layer by layer. Of a name the file as it is now is probed. Changes nothing that stays; takes seconds. Safe to repeat.
 
         PERMISSION_DENIED: a text was given to a daemon that is not private, which runs profiles by name only.
+        NOT_FOUND: no profile has that name. INVALID_ARGUMENT: the file as it is now is faulty.
         FAILED_PRECONDITION: no worker could be made, with the reason. RESOURCE_EXHAUSTED: probes, and checks of tool files,
         take turns, and too many wait; later the same request is taken (metadata stockade-retry: later).
         """

@@ -34,20 +34,22 @@ class ProfilesStub:
     List: _grpc.UnaryUnaryMultiCallable[_profiles_pb2.ListProfilesRequest, _profiles_pb2.ListProfilesResponse]
     """All profiles that Sessions.Open takes by name, those that cannot be used included, by name."""
     Show: _grpc.UnaryUnaryMultiCallable[_profiles_pb2.ShowProfileRequest, _profiles_pb2.ShowProfileResponse]
-    """The text of a profile and of those that it extends, as the daemon reads them now.
+    """The text of a profile and of those that it extends, as it is in force: files are looked at when this is asked, and
+    of a file that cannot be used any more the last good version is shown, with the fault beside it.
 
-    NOT_FOUND: no profile has that name; the nearest is named. INVALID_ARGUMENT: a file is faulty; file, line, column,
-    the reason and what is right are named. The same holds for Explain and Probe.
+    NOT_FOUND: no profile has that name; the nearest is named. INVALID_ARGUMENT: a file is faulty, and there is no good
+    version of it; file, line, column, the reason and what is right are named. The same holds for Explain.
     """
     Explain: _grpc.UnaryUnaryMultiCallable[_profiles_pb2.ExplainProfileRequest, _profiles_pb2.ExplainProfileResponse]
     """Every setting that is in force under a profile, and the place that set it."""
     Check: _grpc.UnaryUnaryMultiCallable[_profiles_pb2.CheckProfileRequest, _profiles_pb2.CheckProfileResponse]
-    """Every mistake of a profile. A faulty profile is an answer here, and no error. NOT_FOUND as above."""
+    """Every mistake of a profile's file as it is now. A faulty one is an answer here, and no error. NOT_FOUND as above."""
     Probe: _grpc.UnaryUnaryMultiCallable[_profiles_pb2.ProbeProfileRequest, _profiles_pb2.ProbeProfileResponse]
     """Makes workers under a profile on a workspace made for it, tries what the profile forbids, and reports what held,
-    layer by layer. Changes nothing that stays; takes seconds. Safe to repeat.
+    layer by layer. Of a name the file as it is now is probed. Changes nothing that stays; takes seconds. Safe to repeat.
 
     PERMISSION_DENIED: a text was given to a daemon that is not private, which runs profiles by name only.
+    NOT_FOUND: no profile has that name. INVALID_ARGUMENT: the file as it is now is faulty.
     FAILED_PRECONDITION: no worker could be made, with the reason. RESOURCE_EXHAUSTED: probes, and checks of tool files,
     take turns, and too many wait; later the same request is taken (metadata stockade-retry: later).
     """
@@ -58,20 +60,22 @@ class ProfilesAsyncStub(ProfilesStub):
     List: _aio.UnaryUnaryMultiCallable[_profiles_pb2.ListProfilesRequest, _profiles_pb2.ListProfilesResponse]  # type: ignore[assignment]
     """All profiles that Sessions.Open takes by name, those that cannot be used included, by name."""
     Show: _aio.UnaryUnaryMultiCallable[_profiles_pb2.ShowProfileRequest, _profiles_pb2.ShowProfileResponse]  # type: ignore[assignment]
-    """The text of a profile and of those that it extends, as the daemon reads them now.
+    """The text of a profile and of those that it extends, as it is in force: files are looked at when this is asked, and
+    of a file that cannot be used any more the last good version is shown, with the fault beside it.
 
-    NOT_FOUND: no profile has that name; the nearest is named. INVALID_ARGUMENT: a file is faulty; file, line, column,
-    the reason and what is right are named. The same holds for Explain and Probe.
+    NOT_FOUND: no profile has that name; the nearest is named. INVALID_ARGUMENT: a file is faulty, and there is no good
+    version of it; file, line, column, the reason and what is right are named. The same holds for Explain.
     """
     Explain: _aio.UnaryUnaryMultiCallable[_profiles_pb2.ExplainProfileRequest, _profiles_pb2.ExplainProfileResponse]  # type: ignore[assignment]
     """Every setting that is in force under a profile, and the place that set it."""
     Check: _aio.UnaryUnaryMultiCallable[_profiles_pb2.CheckProfileRequest, _profiles_pb2.CheckProfileResponse]  # type: ignore[assignment]
-    """Every mistake of a profile. A faulty profile is an answer here, and no error. NOT_FOUND as above."""
+    """Every mistake of a profile's file as it is now. A faulty one is an answer here, and no error. NOT_FOUND as above."""
     Probe: _aio.UnaryUnaryMultiCallable[_profiles_pb2.ProbeProfileRequest, _profiles_pb2.ProbeProfileResponse]  # type: ignore[assignment]
     """Makes workers under a profile on a workspace made for it, tries what the profile forbids, and reports what held,
-    layer by layer. Changes nothing that stays; takes seconds. Safe to repeat.
+    layer by layer. Of a name the file as it is now is probed. Changes nothing that stays; takes seconds. Safe to repeat.
 
     PERMISSION_DENIED: a text was given to a daemon that is not private, which runs profiles by name only.
+    NOT_FOUND: no profile has that name. INVALID_ARGUMENT: the file as it is now is faulty.
     FAILED_PRECONDITION: no worker could be made, with the reason. RESOURCE_EXHAUSTED: probes, and checks of tool files,
     take turns, and too many wait; later the same request is taken (metadata stockade-retry: later).
     """
@@ -91,10 +95,11 @@ class ProfilesServicer(metaclass=_abc_1.ABCMeta):
         request: _profiles_pb2.ShowProfileRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_profiles_pb2.ShowProfileResponse, _abc.Awaitable[_profiles_pb2.ShowProfileResponse]]:
-        """The text of a profile and of those that it extends, as the daemon reads them now.
+        """The text of a profile and of those that it extends, as it is in force: files are looked at when this is asked, and
+        of a file that cannot be used any more the last good version is shown, with the fault beside it.
 
-        NOT_FOUND: no profile has that name; the nearest is named. INVALID_ARGUMENT: a file is faulty; file, line, column,
-        the reason and what is right are named. The same holds for Explain and Probe.
+        NOT_FOUND: no profile has that name; the nearest is named. INVALID_ARGUMENT: a file is faulty, and there is no good
+        version of it; file, line, column, the reason and what is right are named. The same holds for Explain.
         """
 
     @_abc_1.abstractmethod
@@ -111,7 +116,7 @@ class ProfilesServicer(metaclass=_abc_1.ABCMeta):
         request: _profiles_pb2.CheckProfileRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_profiles_pb2.CheckProfileResponse, _abc.Awaitable[_profiles_pb2.CheckProfileResponse]]:
-        """Every mistake of a profile. A faulty profile is an answer here, and no error. NOT_FOUND as above."""
+        """Every mistake of a profile's file as it is now. A faulty one is an answer here, and no error. NOT_FOUND as above."""
 
     @_abc_1.abstractmethod
     def Probe(
@@ -120,9 +125,10 @@ class ProfilesServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_profiles_pb2.ProbeProfileResponse, _abc.Awaitable[_profiles_pb2.ProbeProfileResponse]]:
         """Makes workers under a profile on a workspace made for it, tries what the profile forbids, and reports what held,
-        layer by layer. Changes nothing that stays; takes seconds. Safe to repeat.
+        layer by layer. Of a name the file as it is now is probed. Changes nothing that stays; takes seconds. Safe to repeat.
 
         PERMISSION_DENIED: a text was given to a daemon that is not private, which runs profiles by name only.
+        NOT_FOUND: no profile has that name. INVALID_ARGUMENT: the file as it is now is faulty.
         FAILED_PRECONDITION: no worker could be made, with the reason. RESOURCE_EXHAUSTED: probes, and checks of tool files,
         take turns, and too many wait; later the same request is taken (metadata stockade-retry: later).
         """

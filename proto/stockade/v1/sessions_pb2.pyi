@@ -38,7 +38,8 @@ class OpenSessionRequest(_message.Message):
     tightening: _builtins.bytes
     """Narrows the profile for this session alone: TOML with the keys of a profile, at most 64 KiB; empty: nothing. A key
     that would allow more is INVALID_ARGUMENT, with the place, the key and what it would allow. It belongs to the
-    session like its profile: it counts in profile_digest, and another one is ALREADY_EXISTS.
+    session like its profile: it counts in profile_digest, and another one is ALREADY_EXISTS. It narrows each version of
+    the profile; where it would allow more than the present one, calls end with DENIED.
     """
     @_builtins.property
     def profile_text(self) -> Global___ProfileText: ...
@@ -175,7 +176,9 @@ class Session(_message.Message):
     workspace: _builtins.str
     profile_name: _builtins.str
     profile_digest: _builtins.str
-    """SHA-256, lower-case hex, over the profile's text, what narrows it and what it extends"""
+    """SHA-256, lower-case hex, over the profile's text, what narrows it and what it extends: of the version that was in
+    force last. Of a profile that was chosen by name it may be another one for the next call.
+    """
     approval_policy: _builtins.str
     """ask | never"""
     state: _builtins.str

@@ -175,7 +175,9 @@ class Result(_message.Message):
     value_size: _builtins.int
     """Length in bytes of the whole value's JSON text."""
     profile_digest: _builtins.str
-    """SHA-256, lower-case hex, over the profile's text that the call ran under and those that it extends."""
+    """SHA-256, lower-case hex, of the profile that the call ran under, as in Session.profile_digest: that of the session
+    when the call began, or the narrower one that was chosen for the call (event call/profile).
+    """
     @_builtins.property
     def content(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContentBlock]: ...
     @_builtins.property
