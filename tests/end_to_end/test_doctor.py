@@ -315,6 +315,20 @@ def test_without_overlays_functions_run_and_commands_do_not(workspace: Path) -> 
     assert json.loads(run("call", "shell", '{"command": "true"}', *where).stdout)["error"]["code"] == "SANDBOX_FAILED"
 
 
+def test_a_private_daemon_without_room_says_where_to_make_some(
+    workspace: Path, directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    temporary = directory / "tmp"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    much = ["sh", "-c", "head -c 3000000 /dev/zero"]
+    done = on_a_host_without("space")("exec", "--profile", "dev", "--workspace", str(workspace), "--", *much)
+    assert done.returncode == 125
+    assert f"Make room in {temporary}, or set TMPDIR to a directory that has more; look at the workspace" in done.stderr
+    for wrong in ("restart", "a fault of the daemon", ".;", "..\n"):
+        assert wrong not in done.stderr, done.stderr
+
+
 def test_an_address_where_nobody_answers_is_infrastructure(stockade: Stockade, stockaded: Stockaded) -> None:
     found = Doctor(stockade("doctor", "--json", daemon=stockaded))
     assert found.status == 3
