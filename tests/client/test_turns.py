@@ -1,4 +1,7 @@
-"""Checks of tool files and probes take turns: a client that asks for many at once is sent away, and nobody starves."""
+"""Checks of tool files, probes and examinations of the host take turns.
+
+A client that asks for many at once is sent away, and nobody starves.
+"""
 
 import asyncio
 
@@ -24,6 +27,8 @@ async def test_too_many_at_once_are_told_to_come_later_and_who_goes_away_leaves_
             assert "repeat it later" in str(refused[0])
             with pytest.raises(Busy):
                 await daemon.profiles.probe("strict")
+            with pytest.raises(Busy):
+                await daemon.doctor()
     finally:
         for each in asked:
             each.cancel()

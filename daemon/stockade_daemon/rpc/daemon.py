@@ -13,6 +13,7 @@ from stockade_daemon.pipeline.engine import MAX_ARGUMENTS
 from stockade_daemon.pipeline.rules import Rules
 from stockade_daemon.profiles import read as profiles
 from stockade_daemon.rpc import wire
+from stockade_daemon.rpc.turns import Turns
 from stockade_daemon.sandbox.pool import Pool
 from stockade_daemon.values import Layer
 
@@ -26,9 +27,11 @@ def version() -> str:
 
 
 class DaemonService(daemon_pb2_grpc.DaemonServicer):
-    def __init__(self, pool: Pool, rules: Rules) -> None:
+    def __init__(self, pool: Pool, rules: Rules, turns: Turns) -> None:
+        """Examinations of the host take `turns`."""
         self._pool = pool
         self._rules = rules
+        self._turns = turns
         self._layers: tuple[Layer, ...] | None = None
         # One probe for all who ask at once.
         self._probing = asyncio.Lock()
@@ -56,7 +59,7 @@ class DaemonService(daemon_pb2_grpc.DaemonServicer):
 
     @wire.unary
     async def Doctor(self, request: daemon_pb2.DoctorRequest, context: Any) -> daemon_pb2.DoctorResponse:
-        async with self._probing:
+        async with self._turns.turn(), self._probing:
             found = await examine(self._pool, self._rules)
         return daemon_pb2.DoctorResponse(
             able=found.able,
