@@ -12,3 +12,6 @@ def test_a_file_is_checked_and_explained_and_not_probed(stockade: Stockade, work
     refused = stockade("profile", "probe", "mine.toml")
     assert refused.returncode == 2
     assert "this daemon runs profiles by name only" in refused.stderr
+    refused = stockade("exec", "--profile", "mine.toml", "--", "true")
+    assert refused.returncode == 2
+    assert "or use a private daemon (--private)" in refused.stderr
