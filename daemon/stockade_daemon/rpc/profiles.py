@@ -51,7 +51,12 @@ class ProfilesService(profiles_pb2_grpc.ProfilesServicer):
         return profiles_pb2.ExplainProfileResponse(
             settings=[
                 profiles_pb2.Setting(
-                    key=each.key, value=each.value, source=each.source, line=each.line, column=each.column
+                    key=each.key,
+                    value=each.value,
+                    source=each.source,
+                    line=each.line,
+                    column=each.column,
+                    json=each.json.encode(),
                 )
                 for each in await asyncio.to_thread(explain, profile)
             ],
