@@ -15,3 +15,9 @@ def test_a_file_is_checked_and_explained_and_not_probed(stockade: Stockade, work
     refused = stockade("exec", "--profile", "mine.toml", "--", "true")
     assert refused.returncode == 2
     assert "or use a private daemon (--private)" in refused.stderr
+
+
+def test_an_unknown_tool_of_a_shared_daemon_is_not_put_down_to_a_private_one(stockade: Stockade) -> None:
+    done = stockade("call", "words", "--profile", "dev")
+    assert "UNKNOWN_TOOL" in done.stderr
+    assert "private" not in done.stderr
