@@ -8,6 +8,7 @@ import importlib.resources
 import os
 import stat
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -42,6 +43,30 @@ def available(directories: Sequence[Path]) -> list[str]:
             if entry.endswith(_SUFFIX) and keys.NAME.match(entry.removesuffix(_SUFFIX))
         )
     return sorted(names)
+
+
+def misnamed(directories: Sequence[Path]) -> list[ConfigurationError]:
+    """What to say of files that are meant as profiles and have names that no profile can have, sorted. Hidden files are
+    editors' own."""
+    found: set[Path] = set()
+    for directory in directories:
+        with suppress(OSError):
+            found.update(
+                directory / entry
+                for entry in os.listdir(directory)
+                if entry.endswith(_SUFFIX) and not entry.startswith(".")
+                if not keys.NAME.match(entry.removesuffix(_SUFFIX))
+            )
+    return [
+        ConfigurationError(
+            Mistake(
+                os.fsencode(path).decode("utf-8", "replace"), 1, 1,
+                "this cannot be a profile's name; rename it: at most 64 letters, digits, dots, underscores, hyphens, a "
+                f"letter or digit first, and {_SUFFIX}",
+            )
+        )
+        for path in sorted(found)
+    ]  # fmt: skip
 
 
 def load(name: str, *, directories: Sequence[Path]) -> Profile:
