@@ -142,8 +142,8 @@ def _warn(rules: Rules) -> None:
     for directory in rules.profile_directories:
         if not directory.is_dir():
             _log.warning("%s of [profiles] paths is no directory", directory)
-    for error in profiles.misnamed(rules.profile_directories):
-        _log.warning("no profile: %s", error)
+    for mistake in profiles.misnamed(rules.profile_directories):
+        _log.warning("no profile: %s", mistake)
 
 
 def _raise_descriptor_limit() -> None:

@@ -45,7 +45,7 @@ def available(directories: Sequence[Path]) -> list[str]:
     return sorted(names)
 
 
-def misnamed(directories: Sequence[Path]) -> list[ConfigurationError]:
+def misnamed(directories: Sequence[Path]) -> list[Mistake]:
     """What to say of files that are meant as profiles and have names that no profile can have, sorted. Hidden files are
     editors' own."""
     found: set[Path] = set()
@@ -57,16 +57,11 @@ def misnamed(directories: Sequence[Path]) -> list[ConfigurationError]:
                 if entry.endswith(_SUFFIX) and not entry.startswith(".")
                 if not keys.NAME.match(entry.removesuffix(_SUFFIX))
             )
-    return [
-        ConfigurationError(
-            Mistake(
-                os.fsencode(path).decode("utf-8", "replace"), 1, 1,
-                "this cannot be a profile's name; rename it: at most 64 letters, digits, dots, underscores, hyphens, a "
-                f"letter or digit first, and {_SUFFIX}",
-            )
-        )
-        for path in sorted(found)
-    ]  # fmt: skip
+    reason = (
+        "this cannot be a profile's name; rename it: at most 64 letters, digits and `._-`, a letter or digit first, then "
+        f"{_SUFFIX}"
+    )
+    return [Mistake(os.fsencode(path).decode("utf-8", "replace"), 1, 1, reason) for path in sorted(found)]
 
 
 def load(name: str, *, directories: Sequence[Path]) -> Profile:

@@ -35,7 +35,7 @@ class ProfilesService(profiles_pb2_grpc.ProfilesServicer):
         return profiles_pb2.ListProfilesResponse(
             profiles=[
                 *(_summary(each) for each in found if _is_there(each)),
-                *(_without_name(each) for mistakes in misnamed for each in mistakes.mistakes),
+                *(_without_name(each) for each in misnamed),
             ]
         )
 
