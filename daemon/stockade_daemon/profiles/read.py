@@ -58,8 +58,8 @@ def misnamed(directories: Sequence[Path]) -> list[Mistake]:
                 if not keys.NAME.match(entry.removesuffix(_SUFFIX))
             )
     reason = (
-        "this cannot be a profile's name; rename it: at most 64 letters, digits and `._-`, a letter or digit first, then "
-        f"{_SUFFIX}"
+        "this cannot be a profile's name; rename it: at most 64 letters, digits and `._-`, a letter or digit first, "
+        f"then {_SUFFIX}"
     )
     return [Mistake(os.fsencode(path).decode("utf-8", "replace"), 1, 1, reason) for path in sorted(found)]
 
