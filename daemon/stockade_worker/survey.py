@@ -107,12 +107,13 @@ def _packages(paths: list[str]) -> None:
     held = [(path, os.open(path, os.O_PATH | os.O_DIRECTORY)) for path in paths]
     _become_worker()
     for path, descriptor in held:
-        # Not through /proc/self/fd: a process that has changed its uid may not look there.
-        os.fchdir(descriptor)
         try:
+            # Not through /proc/self/fd: a process that has changed its uid may not look there.
+            os.fchdir(descriptor)
             legible.refuse_package(path, place=".")
-        except legible.Illegible as error:
-            raise PermissionError(errno.EACCES, str(error)) from error
+        except PermissionError as error:
+            illegible = error if isinstance(error, legible.Illegible) else legible.Illegible(path, path)
+            raise PermissionError(errno.EACCES, str(illegible)) from error
 
 
 def _become_worker() -> None:

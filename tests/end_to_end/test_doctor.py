@@ -239,6 +239,7 @@ def test_an_installation_that_others_cannot_read_is_named_with_the_remedy(worksp
     found = Doctor(run("doctor", "--json"))
     assert found.state("python") == "missing"
     assert found.findings["python"]["remedy"] == shlex.join(remedy)
+    assert re.search(rf"uid \d+ cannot read {installed}/daemon/stockade_\w+$", found.findings["python"]["found"])
     assert all(shlex.join(remedy) in each["reason"] for each in found.profiles.values())
     # One module that was written later, by somebody with another umask.
     subprocess.run(remedy, check=True)

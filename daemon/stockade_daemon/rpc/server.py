@@ -135,8 +135,8 @@ async def serving(socket: Path, services: Services, engine: Engine, rules: Rules
     """
     server = grpc.aio.server(options=_OPTIONS)
     named = engine.sessions.profiles
+    daemon_pb2_grpc.add_DaemonServicer_to_server(DaemonService(services.pool, rules, Turns()), server)
     turns = Turns()
-    daemon_pb2_grpc.add_DaemonServicer_to_server(DaemonService(services.pool, rules, turns), server)
     catalog = CatalogService(services.tools, services.describing, named, turns)
     catalog_pb2_grpc.add_CatalogServicer_to_server(catalog, server)
     profiles = ProfilesService(rules, named, services.pool, services.outputs, turns)

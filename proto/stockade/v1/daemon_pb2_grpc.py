@@ -59,7 +59,6 @@ class DaemonServicer:
     def Doctor(self, request, context):
         """What this host can enforce for this daemon, what it cannot and why, and what to do. Asks the kernel anew each time:
         a real worker is made for each shipped profile, in an empty workspace. Takes a second or so; changes nothing.
-        Takes turns with Profiles.Probe and Catalog.CheckTool: RESOURCE_EXHAUSTED where too many wait already.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -36,7 +36,6 @@ class DaemonStub:
     Doctor: _grpc.UnaryUnaryMultiCallable[_daemon_pb2.DoctorRequest, _daemon_pb2.DoctorResponse]
     """What this host can enforce for this daemon, what it cannot and why, and what to do. Asks the kernel anew each time:
     a real worker is made for each shipped profile, in an empty workspace. Takes a second or so; changes nothing.
-    Takes turns with Profiles.Probe and Catalog.CheckTool: RESOURCE_EXHAUSTED where too many wait already.
     """
 
 @_typing.type_check_only
@@ -47,7 +46,6 @@ class DaemonAsyncStub(DaemonStub):
     Doctor: _aio.UnaryUnaryMultiCallable[_daemon_pb2.DoctorRequest, _daemon_pb2.DoctorResponse]  # type: ignore[assignment]
     """What this host can enforce for this daemon, what it cannot and why, and what to do. Asks the kernel anew each time:
     a real worker is made for each shipped profile, in an empty workspace. Takes a second or so; changes nothing.
-    Takes turns with Profiles.Probe and Catalog.CheckTool: RESOURCE_EXHAUSTED where too many wait already.
     """
 
 class DaemonServicer(metaclass=_abc_1.ABCMeta):
@@ -67,7 +65,6 @@ class DaemonServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_daemon_pb2.DoctorResponse, _abc.Awaitable[_daemon_pb2.DoctorResponse]]:
         """What this host can enforce for this daemon, what it cannot and why, and what to do. Asks the kernel anew each time:
         a real worker is made for each shipped profile, in an empty workspace. Takes a second or so; changes nothing.
-        Takes turns with Profiles.Probe and Catalog.CheckTool: RESOURCE_EXHAUSTED where too many wait already.
         """
 
 def add_DaemonServicer_to_server(servicer: DaemonServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
