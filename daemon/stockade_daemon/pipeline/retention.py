@@ -34,23 +34,23 @@ async def expire(ledger: Ledger, outputs: Path, *, before_ms: int) -> int:
 
 
 @asynccontextmanager
-async def keeping(ledger: Ledger, outputs: Path, *, keep_days: int) -> AsyncIterator[None]:
+async def keeping(ledger: Ledger, outputs: Path, *, keep_days: int, every_s: float = _DAY_S) -> AsyncIterator[None]:
     """Expires now, and daily while the block runs. `keep_days` 0: never."""
     if not keep_days:
         yield
         return
     await _expire(ledger, outputs, keep_days)
     async with asyncio.TaskGroup() as tasks:
-        daily = tasks.create_task(_daily(ledger, outputs, keep_days))
+        daily = tasks.create_task(_again(ledger, outputs, keep_days, every_s))
         try:
             yield
         finally:
             daily.cancel()
 
 
-async def _daily(ledger: Ledger, outputs: Path, keep_days: int) -> None:
+async def _again(ledger: Ledger, outputs: Path, keep_days: int, every_s: float) -> None:
     while True:
-        await asyncio.sleep(_DAY_S)
+        await asyncio.sleep(every_s)
         await _expire(ledger, outputs, keep_days)
 
 
