@@ -1,8 +1,8 @@
 """A proxy between a client and a daemon, both on Unix sockets, that a test makes worse than any network."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 
 _PIECE = 64 * 1024
@@ -30,11 +30,21 @@ class Proxy:
         for each in self._open:
             each.carries.clear()
 
-    async def cut_every(self, seconds: float) -> None:
-        """Until it is cancelled."""
-        while True:
-            await asyncio.sleep(seconds)
+    @contextmanager
+    def cutting_every(self, seconds: float) -> Iterator[None]:
+        """Cuts again and again while the block runs."""
+        loop = asyncio.get_running_loop()
+
+        def tick() -> None:
+            nonlocal due
             self.cut()
+            due = loop.call_later(seconds, tick)
+
+        due = loop.call_later(seconds, tick)
+        try:
+            yield
+        finally:
+            due.cancel()
 
     async def take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1

@@ -74,18 +74,17 @@ async def test_a_subscriber_over_a_connection_cut_every_100_ms_reads_each_event_
         daemon.events("s", follow=True) as events,
         asyncio.TaskGroup() as tasks,
     ):
-        cutting = tasks.create_task(proxy.cut_every(0.1))
 
         async def read() -> list[int]:
             return [event.seq async for event in events]
 
-        reading = tasks.create_task(read())
-        async with asyncio.TaskGroup() as writers:
-            for number in range(WRITERS):
-                writers.create_task(write(beside, f"w{number}", CALLS))
-        await close(beside)
-        numbers = await reading
-        cutting.cancel()
+        with proxy.cutting_every(0.1):
+            reading = tasks.create_task(read())
+            async with asyncio.TaskGroup() as writers:
+                for number in range(WRITERS):
+                    writers.create_task(write(beside, f"w{number}", CALLS))
+            await close(beside)
+            numbers = await reading
     print(f"{len(numbers)} events came over {proxy.connections} connections, of which {proxy.cuts} were cut")
     assert numbers == list(range(1, EVENTS + 1))
     assert proxy.cuts > 5
