@@ -31,6 +31,7 @@ _COMMANDS: Final = {
     "demo": "Watch an agent fix a fault in a real program.",
     "sessions": "List the daemon's sessions.",
     "ledger": "Show what happened in a session or a call.",
+    "resolve": "Say what became of a call whose outcome is unknown.",
     "profile": "Look at profiles: list, show, check, explain, probe.",
     "doctor": "Say what this host can enforce, what not, and what to do.",
     "catalog": "List the tools and what they take; export them for a model.",

@@ -9,9 +9,9 @@ from typing import Final
 import grpc
 from grpc import aio
 
-from stockade.v1 import approvals_pb2, catalog_pb2, daemon_pb2, events_pb2, sessions_pb2, types_pb2
+from stockade.v1 import approvals_pb2, calls_pb2, catalog_pb2, daemon_pb2, events_pb2, sessions_pb2, types_pb2
 from stockade_client import errors
-from stockade_client.results import CallResult, Failure, Json, Layer, Usage
+from stockade_client.results import CallResult, Failure, Json, Layer, Resolution, Usage
 from stockade_client.values import (
     Catalog,
     DaemonInfo,
@@ -140,6 +140,12 @@ def result_of(call_id: str, tool: str, message: types_pb2.Result, value_text: by
     )
 
 
+def resolution_of(message: calls_pb2.Resolution) -> Resolution:
+    return Resolution(
+        "done" if message.outcome == calls_pb2.OUTCOME_DONE else "not-done", message.note, message.time_ms
+    )
+
+
 def layer_of(message: types_pb2.Layer) -> Layer:
     return Layer(message.name, message.held, message.reason)
 
@@ -153,6 +159,7 @@ def event_of(message: events_pb2.Event) -> Event:
         call_id=message.call_id,
         time_ms=message.time_ms,
         body=body if isinstance(body, dict) else {"body": body},
+        version=message.version,
     )
 
 
@@ -244,5 +251,5 @@ def catalog_of(tools: catalog_pb2.ListToolsResponse, reference: catalog_pb2.GetR
         errors=tuple(
             ErrorMeaning(each.code, each.domain, each.retry, each.meaning, each.of_tools) for each in reference.errors
         ),
-        events=tuple(EventMeaning(each.type, each.meaning) for each in reference.events),
+        events=tuple(EventMeaning(each.type, each.meaning, each.version) for each in reference.events),
     )

@@ -21,6 +21,7 @@ from typing import Any, Generic, TypeVar
 
 from stockade_daemon.errors import InfrastructureFailure, RequestError
 from stockade_daemon.ledger.neighbour import Neighbour
+from stockade_daemon.ledger.versions import version_of
 
 _log = logging.getLogger(__name__)
 
@@ -70,14 +71,21 @@ class Transaction:
 
     def record(self, session_id: str, type: str, call_id: str, time_ms: int, body: str) -> int:
         """Adds an event to an open session; its sequence number."""
-        tail = self.open_tail(session_id)
+        return self.record_behind(self.open_tail(session_id), session_id, type, call_id, time_ms, body)
+
+    def record_behind(self, tail: Tail, session_id: str, type: str, call_id: str, time_ms: int, body: str) -> int:
+        """The same for a session that may be closed."""
         self.connection.execute(
-            "INSERT INTO events (session_no, seq, type, call_id, time_ms, body) VALUES (?, ?, ?, ?, ?, ?)",
-            (tail.session_no, tail.seq + 1, type, call_id, time_ms, body),
+            "INSERT INTO events (session_no, seq, type, call_id, time_ms, body, version) VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (tail.session_no, tail.seq + 1, type, call_id, time_ms, body, version_of(type)),
         )
         tail.seq += 1
         self.touched.add(session_id)
         return tail.seq
+
+    def forget(self, session_id: str) -> None:
+        """The session is gone."""
+        self._tails.pop(session_id, None)
 
     def begin(self) -> None:
         self.touched.clear()

@@ -2,7 +2,6 @@
 
 import asyncio
 import base64
-import hashlib
 import logging
 import time
 from collections.abc import AsyncIterator, Mapping
@@ -19,7 +18,7 @@ from stockade_daemon.pipeline import cards, outcomes
 from stockade_daemon.pipeline.context import CallUnderWay, LiveSession, Services
 from stockade_daemon.pipeline.finalize import finalize
 from stockade_daemon.pipeline.identity import check_call_id, digest, frozen
-from stockade_daemon.pipeline.output import Output
+from stockade_daemon.pipeline.output import PARTS, Output, file_of
 from stockade_daemon.pipeline.post_execute import Reviewed
 from stockade_daemon.pipeline.run import Observer, run
 from stockade_daemon.pipeline.sessions import Sessions
@@ -29,7 +28,6 @@ from stockade_daemon.values import Json, Manifest
 
 _log = logging.getLogger(__name__)
 _NO_ARGUMENTS: Mapping[str, Json] = MappingProxyType({})
-_PARTS = ("stdout", "stderr")
 MAX_ARGUMENTS = 2 * 1024 * 1024  # bytes: half a message
 _INLINE_ARGUMENTS = 256 * 1024  # bytes of arguments in a tool/call event; escaped again, they may be six times as many
 
@@ -176,7 +174,8 @@ class Engine:
             else:
                 final = await run(self._services, judged, under_way, self._observers)
             result = outcomes.body(final.outcome, under_way.live.digest)
-            outputs = {part: data for part in _PARTS if (data := getattr(under_way, part).small)}
+            await self._sync(under_way)
+            outputs = {part: data for part in PARTS if (data := getattr(under_way, part).small)}
             settled = await self._services.ledger.settle(session.session_id, call.call_id, result, outputs)
             under_way.record = CallRecord(
                 session.session_id, call.call_id, call.tool, call.digest, "settled", settled.body
@@ -195,6 +194,17 @@ class Engine:
             under_way.settled.set()
         milliseconds = (time.monotonic() - started) * 1000
         _log.info("call %s/%s %s %s %.0f ms", session.session_id, call.call_id, call.tool, code, milliseconds)
+
+    async def _sync(self, under_way: CallUnderWay) -> None:
+        """What lies beside the ledger survives what the ledger does. Raises InfrastructureFailure."""
+        if self._services.durability == "power":
+            try:
+                for output in (under_way.stdout, under_way.stderr):
+                    await output.sync()
+            except OSError as error:
+                raise InfrastructureFailure(
+                    "FS_IO_ERROR", f"the output of the call cannot be synced to the disk: {error.strerror}"
+                ) from error
 
     async def wait(self, session_id: str, call_id: str, seconds: float) -> tuple[CallRecord, str]:
         """The call's record once it is settled, or after `seconds`; and the ask it waits for. Raises RequestError."""
@@ -246,8 +256,7 @@ class Engine:
 
     def output_file(self, session_id: str, call_id: str, part: str) -> Path:
         """Where a long output of this call lies, if it has one."""
-        name = hashlib.sha256(f"{session_id}/{call_id}".encode()).hexdigest()
-        return self._services.outputs / f"{name}.{part}"
+        return file_of(self._services.outputs, session_id, call_id, part)
 
     def _output(self, live: LiveSession, call_id: str, part: str) -> Output:
         cap = live.session.profile.limits.output_mb * 1024 * 1024
