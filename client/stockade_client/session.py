@@ -80,9 +80,18 @@ class Session:
         await call.begin(arguments, wait_s=0.0)
         return call
 
-    def events(self, after: int = 0, follow: bool = False, call_id: str = "") -> Stream[Event]:
+    def events(
+        self,
+        after: int = 0,
+        follow: bool = False,
+        call_id: str = "",
+        *,
+        heartbeat_s: float = events.HEARTBEAT_S,
+    ) -> Stream[Event]:
         """The session's recorded events, or one call's; see events.read."""
-        return events.read(self._link, self.session_id, after=after, follow=follow, call_id=call_id)
+        return events.read(
+            self._link, self.session_id, after=after, follow=follow, call_id=call_id, heartbeat_s=heartbeat_s
+        )
 
     async def close(self, *, patient: bool = True) -> None:
         """Ends the session: calls under way are cancelled, and it cannot be resumed. Safe to repeat.

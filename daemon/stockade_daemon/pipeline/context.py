@@ -20,7 +20,7 @@ from stockade_daemon.policy.waterfall import Waterfall
 from stockade_daemon.registry.generations import Generations
 from stockade_daemon.sandbox.pool import Pool
 from stockade_daemon.sandbox.room import Hidden
-from stockade_daemon.values import Call, Manifest, Outcome, Profile, Session
+from stockade_daemon.values import Call, Durability, Manifest, Outcome, Profile, Session
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +102,7 @@ class Services:
     tools: Generations
     describing: Describing
     outputs: Path  # a private directory for outputs that are too long for memory
+    durability: Durability  # what the ledger and those outputs survive
     pre_execute: Waterfall[Judged, PreDecision]
     guards: Guards
     execute: Waterfall[Dispatch, Outcome]
