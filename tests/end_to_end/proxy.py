@@ -34,6 +34,7 @@ class Proxy:
     def cutting_every(self, seconds: float) -> Iterator[None]:
         """Cuts again and again while the block runs."""
         loop = asyncio.get_running_loop()
+        due: asyncio.TimerHandle
 
         def tick() -> None:
             nonlocal due
