@@ -3,6 +3,11 @@
 A command's module is imported when the command is run, not before: `stockade --help` needs neither grpc nor rich.
 """
 
+from stockade_client import interruption
+
+interruption.end_at_once()  # what is imported from here on takes long enough to be interrupted
+
+# ruff: noqa: E402
 import os
 import sys
 from collections.abc import Sequence

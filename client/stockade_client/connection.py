@@ -2,12 +2,14 @@
 
 import asyncio
 import os
+import shlex
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Literal
 
 from stockade.v1 import catalog_pb2, daemon_pb2, sessions_pb2
 from stockade_client import approvals, events, ids, profiles, wire
+from stockade_client.addresses import ENVIRONMENT_VARIABLE, socket_path
 from stockade_client.approvals import Approve, Ask
 from stockade_client.calls import LAST_TRY_S, Call
 from stockade_client.errors import Incompatible, InvalidRequest, NoAnswer, NoDaemon, StockadeError
@@ -38,7 +40,9 @@ async def connect(
             response = await link.ask(link.daemon.GetInfo, daemon_pb2.GetInfoRequest(), "introduce itself")
         except NoAnswer as error:
             raise NoDaemon(
-                f"nothing answers at {address}; start a daemon there with `stockaded serve`, or use a private one"
+                f"nothing answers at {address}; start a daemon there with `stockaded serve --socket "
+                f"{shlex.quote(socket_path(address))}`, or have the command start a private one: --private, or unset "
+                f"{ENVIRONMENT_VARIABLE}"
             ) from error
         info = wire.info_of(response)
         if info.protocol != PROTOCOL:

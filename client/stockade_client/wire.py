@@ -79,6 +79,9 @@ def error_of(error: aio.AioRpcError, what: str, afterwards: str = AFTERWARDS) ->
     kind = _BY_STATUS.get(status.name)
     if kind is not None:
         return kind(details or f"the daemon refused to {what}", code=code)
+    if status is grpc.StatusCode.DATA_LOSS:
+        # Its disk or its host, and no fault of its own: the details say what to do.
+        return errors.DaemonError(f"the daemon cannot go on, asked to {what}: {details}")
     return errors.DaemonError(
         f"the daemon failed when asked to {what}: {status.name}: {details}; this is a fault of the daemon, its log "
         "says more"

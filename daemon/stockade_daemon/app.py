@@ -15,7 +15,7 @@ from pathlib import Path
 
 from stockade_daemon.config import Config
 from stockade_daemon.errors import ConfigurationError
-from stockade_daemon.ledger.ledger import Ledger
+from stockade_daemon.ledger.ledger import RESTART, Ledger
 from stockade_daemon.pipeline.context import Dispatch, Services
 from stockade_daemon.pipeline.describe import Describing
 from stockade_daemon.pipeline.engine import Engine
@@ -70,7 +70,9 @@ async def serve(start: Start) -> None:
     with _removing(start.private), socket_of_our_own(config.socket):
         outputs = _state_directory(config.state)
         async with (
-            Ledger.open(str(config.state / "ledger.sqlite3"), durability=config.durability) as ledger,
+            Ledger.open(
+                str(config.state / "ledger.sqlite3"), durability=config.durability, remedy=_when_the_disk_fails(start)
+            ) as ledger,
             keeping(ledger, outputs, keep_days=config.keep_days),
             Pool.start(config.state) as pool,
         ):
@@ -102,6 +104,16 @@ async def serve(start: Start) -> None:
             finally:
                 sessions.close()
     _log.info("stopped")
+
+
+def _when_the_disk_fails(start: Start) -> str:
+    """Nobody can restart a private daemon, and its ledger is mostly gone with it."""
+    if start.private is None:
+        return RESTART
+    place = "on its disk"
+    if start.config.state.is_relative_to(start.private):
+        place = f"in {start.private.parent}, or set TMPDIR to a directory that has more"
+    return f"Make room {place}; look at the workspace before running the call again."
 
 
 def services_of(ledger: Ledger, pool: Pool, outputs: Path, durability: Durability = "process") -> Services:
@@ -136,6 +148,8 @@ def _warn(rules: Rules) -> None:
     for directory in rules.profile_directories:
         if not directory.is_dir():
             _log.warning("%s of [profiles] paths is no directory", directory)
+    for mistake in profiles.misnamed(rules.profile_directories):
+        _log.warning("no profile: %s", mistake)
 
 
 def _raise_descriptor_limit() -> None:

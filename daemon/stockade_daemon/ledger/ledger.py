@@ -31,6 +31,8 @@ from stockade_daemon.values import Durability, Event, Json
 # the thousand, and a page of them has to fit a message.
 INLINE_VALUE_BYTES: Final = 64 * 1024
 VALUE_PART: Final = "value"
+# What to do once the disk fails.
+RESTART: Final = "Make room on its disk or repair it, then restart the daemon."
 
 _PAGE_EVENTS = 500  # what a follower holds at most: this many events …
 _PAGE_CHARACTERS = 1024 * 1024  # … or this much of their bodies' text
@@ -48,17 +50,20 @@ class Ledger:
 
     @classmethod
     @asynccontextmanager
-    async def open(cls, path: str, *, durability: Durability = "process") -> AsyncIterator["Ledger"]:
+    async def open(
+        cls, path: str, *, durability: Durability = "process", remedy: str = RESTART
+    ) -> AsyncIterator["Ledger"]:
         """The ledger at `path`, made where it is missing (mode 0600; its directory has to exist).
 
-        On leaving, what is queued is committed, and followers end.
+        On leaving, what is queued is committed, and followers end. `remedy` is a sentence on what to do once the disk
+        fails or is full.
         Raises ConfigurationError; see file.opened.
         """
         followers = Followers()
         with opened(path, durability) as connection:
-            writer = Writer(path, connection, followers.ring)
+            writer = Writer(path, connection, followers.ring, remedy=remedy)
             try:
-                with Readers.open(path) as readers:
+                with Readers.open(path, remedy=remedy) as readers:
                     try:
                         yield cls(writer, readers, followers)
                     finally:

@@ -127,12 +127,16 @@ class Queued(Generic[T]):
 class Writer:
     """Owned by the event loop that made it; every method but those of the thread is called there."""
 
-    def __init__(self, path: str, connection: sqlite3.Connection, committed: Callable[[set[str]], None]) -> None:
-        """`committed` is called in the loop, with the sessions that have new events, after each commit."""
+    def __init__(
+        self, path: str, connection: sqlite3.Connection, committed: Callable[[set[str]], None], *, remedy: str
+    ) -> None:
+        """`committed` is called in the loop, with the sessions that have new events, after each commit. `remedy` is a
+        sentence on what to do once nothing can be written."""
         self.transactions = 0  # commits so far
         self.changes = 0  # changes that they held
         self.failure: InfrastructureFailure | None = None  # set once, when nothing can be written any more
         self._path = path
+        self._remedy = remedy
         self._transaction = Transaction(connection)
         self._committed = committed
         self._loop = asyncio.get_running_loop()
@@ -291,7 +295,7 @@ class Writer:
             self.failure = InfrastructureFailure(
                 "FS_IO_ERROR",
                 f"The ledger {self._path} cannot be written ({error}), so nothing more is run or recorded. "
-                "Make room on its disk or repair it, then restart the daemon.",
+                f"{self._remedy}",
             )
             _log.critical("%s", self.failure.message)
 

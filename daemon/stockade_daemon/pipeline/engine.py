@@ -226,9 +226,7 @@ class Engine:
             record = await self._services.ledger.call(session_id, call_id) or record
         if record.state != "settled" and key not in self._under_way and key not in self._starting:
             why = self._services.ledger.failure or "its result could not be recorded"
-            raise InfrastructureFailure(
-                "FS_IO_ERROR", f"the outcome of call {call_id} is known only after a restart of the daemon: {why}"
-            )
+            raise InfrastructureFailure("FS_IO_ERROR", f"the outcome of call {call_id} is not recorded: {why}")
         return record, self._services.approvals.waiting_for(session_id, call_id)
 
     async def cancel(self, session_id: str, call_id: str) -> None:

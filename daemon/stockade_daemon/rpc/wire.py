@@ -84,6 +84,10 @@ def _status(error: Exception) -> tuple[grpc.StatusCode, str, str]:
     match error:
         case RequestError():
             return grpc.StatusCode[error.status], error.code, error.message
+        case ConfigurationError(mistakes=(_, _, *_)):
+            more = len(error.mistakes) - 1
+            text = f"{error} (and {more} more; `stockade profile check` lists every mistake of a profile)"
+            return grpc.StatusCode.INVALID_ARGUMENT, "", text
         case ConfigurationError():
             return grpc.StatusCode.INVALID_ARGUMENT, "", str(error)
         case OSError(errno=errno.EMFILE | errno.ENFILE):
