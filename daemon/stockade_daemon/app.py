@@ -187,7 +187,7 @@ def _state_directory(state: Path) -> Path:
 
 @contextmanager
 def _signalled(lifeline: int | None) -> Iterator[asyncio.Event]:
-    """An event that a signal which asks the daemon to stop sets, or the end of its lifeline. A second signal, also after
+    """An event that a request to stop sets: a signal, or the end of the lifeline. A second signal, also after
     the block, ends it at once; the workers die with it."""
     loop = asyncio.get_running_loop()
     stopped = asyncio.Event()
