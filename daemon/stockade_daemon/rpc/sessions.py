@@ -30,7 +30,7 @@ class SessionsService(sessions_pb2_grpc.SessionsServicer):
             approval_policy=request.approval_policy,
             tightening=request.tightening,
         )
-        # Shielded: a request that is dropped here must not leave the ledger and what is at hand with different profiles.
+        # Shielded: a request that is dropped must not leave the ledger and what is at hand with different profiles.
         return wire.session(await asyncio.shield(self._engine.sessions.open(opening)))
 
     @wire.unary
