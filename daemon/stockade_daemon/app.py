@@ -16,15 +16,14 @@ from pathlib import Path
 from stockade_daemon.config import Config
 from stockade_daemon.errors import ConfigurationError
 from stockade_daemon.ledger.ledger import Ledger
-from stockade_daemon.pipeline.context import Dispatch, Services
+from stockade_daemon.pipeline.context import Services
 from stockade_daemon.pipeline.describe import Describing
 from stockade_daemon.pipeline.engine import Engine
-from stockade_daemon.pipeline.execute import within_deadline
 from stockade_daemon.pipeline.rules import Rules
 from stockade_daemon.pipeline.sessions import Sessions
 from stockade_daemon.pipeline.toolbox import Toolbox
 from stockade_daemon.policy.approvals import Approvals
-from stockade_daemon.policy.decisions import PostDecision, PreDecision
+from stockade_daemon.policy.decisions import POST_DECISIONS, PRE_DECISIONS, PostDecision, PreDecision
 from stockade_daemon.policy.guards import Guards
 from stockade_daemon.policy.profile_rules import by_profile
 from stockade_daemon.policy.subjects import Finished, Judged
@@ -99,11 +98,10 @@ async def serve(start: Start) -> None:
 
 
 def services_of(ledger: Ledger, pool: Pool, outputs: Path) -> Services:
-    pre_execute: Waterfall[Judged, PreDecision] = Waterfall("tools/pre-execute")
+    pre_execute: Waterfall[Judged, PreDecision] = Waterfall("tools/pre-execute", PRE_DECISIONS)
     pre_execute.add(by_profile)
-    execute: Waterfall[Dispatch, Outcome] = Waterfall("tools/execute")
-    execute.add(within_deadline)
-    post_execute: Waterfall[Finished, PostDecision] = Waterfall("tools/post-execute")
+    execute: Waterfall[Judged, Outcome] = Waterfall("tools/execute", (Outcome,), again=True)
+    post_execute: Waterfall[Finished, PostDecision] = Waterfall("tools/post-execute", POST_DECISIONS)
     return Services(
         ledger=ledger,
         pool=pool,

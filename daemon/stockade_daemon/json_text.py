@@ -80,6 +80,11 @@ def dump(value: Json) -> bytes:
     return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_plain).encode("utf-8")
 
 
+def is_text(value: object) -> bool:
+    """Whether it is a text that JSON can carry."""
+    return isinstance(value, str) and not _SURROGATE.search(value)
+
+
 def _plain(value: object) -> object:
     """json knows dict and list only; frozen mappings and tuples of ours are as good."""
     if isinstance(value, Mapping):

@@ -182,9 +182,9 @@ class Call:
     call_id: str
     token: str  # minted by the daemon, never seen by a client or a body
     tool: str
-    arguments_text: bytes  # JSON text as it came
-    arguments: Mapping[str, Json]  # parsed once
-    digest: str  # SHA-256, lower-case hex, over tool and arguments_text: same id + same digest = same call
+    arguments_text: bytes  # JSON text as it came, or as pre-execute has rewritten it
+    arguments: Mapping[str, Json]  # parsed once, deeply frozen
+    digest: str  # SHA-256, lower-case hex, over tool and the text as it came: same id + same digest = same call
     parent: str | None = None
 
 
@@ -247,6 +247,7 @@ class Outcome:
     error: Failure | None = None
     layers: tuple[Layer, ...] = ()
     usage: Usage = field(default_factory=Usage)
+    context: tuple[str, ...] = ()  # for the agent, after all results of the turn; not a part of the result
 
     @property
     def ok(self) -> bool:

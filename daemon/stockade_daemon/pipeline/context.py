@@ -17,9 +17,10 @@ from stockade_daemon.policy.guards import Guards
 from stockade_daemon.policy.subjects import Finished, Judged
 from stockade_daemon.policy.waterfall import Waterfall
 from stockade_daemon.registry.generations import Generations
+from stockade_daemon.registry.registry import Registry
 from stockade_daemon.sandbox.pool import Pool
 from stockade_daemon.sandbox.room import Hidden
-from stockade_daemon.values import Call, Manifest, Outcome, Profile, Session
+from stockade_daemon.values import Call, Outcome, Profile, Session
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,22 +71,11 @@ class CallUnderWay:
     stderr: Output
     stop: Stop
     clock: Clock
+    tools: Registry  # the generation that was current when the call was taken
     settled: asyncio.Event = field(default_factory=asyncio.Event)
     record: CallRecord | None = None  # what the ledger has of it; set before `settled`, None where it cannot record
     dispatched: bool = False  # the body may have run
     task: asyncio.Task[None] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Dispatch:
-    """The subject of tools/execute."""
-
-    judged: Judged
-    under_way: CallUnderWay
-
-    @property
-    def manifest(self) -> Manifest:
-        return self.judged.manifest
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,5 +90,5 @@ class Services:
     outputs: Path  # a private directory for outputs that are too long for memory
     pre_execute: Waterfall[Judged, PreDecision]
     guards: Guards
-    execute: Waterfall[Dispatch, Outcome]
+    execute: Waterfall[Judged, Outcome]
     post_execute: Waterfall[Finished, PostDecision]

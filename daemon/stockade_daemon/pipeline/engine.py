@@ -19,12 +19,13 @@ from stockade_daemon.pipeline import cards, outcomes
 from stockade_daemon.pipeline.context import CallUnderWay, LiveSession, Services
 from stockade_daemon.pipeline.finalize import finalize
 from stockade_daemon.pipeline.identity import check_call_id, digest, frozen
+from stockade_daemon.pipeline.observe import Observer, observe
 from stockade_daemon.pipeline.output import Output
 from stockade_daemon.pipeline.post_execute import Reviewed
-from stockade_daemon.pipeline.run import Observer, run
+from stockade_daemon.pipeline.run import run
 from stockade_daemon.pipeline.sessions import Sessions
 from stockade_daemon.pipeline.stop import Cause, Clock, Stop
-from stockade_daemon.policy.subjects import Judged
+from stockade_daemon.policy.subjects import Judged, Settled
 from stockade_daemon.values import Json, Manifest
 
 _log = logging.getLogger(__name__)
@@ -124,11 +125,11 @@ class Engine:
         manifest: Manifest | None = None
         refusal: Refusal | None = None
         arguments = _NO_ARGUMENTS
+        registry = self._services.tools.current
         try:
             # Pure: nothing happens here but looking at the text, so the record still comes first.
-            tools = self._services.tools
-            manifest = tools.find(tool)
-            arguments = tools.current.parse(manifest, text)
+            manifest = self._services.tools.find(tool)
+            arguments = registry.parse(manifest, text)
         except ArgumentsRefusal as error:
             refusal = error
         if live.barred is not None and refusal is None:
@@ -160,6 +161,7 @@ class Engine:
             stderr=self._output(live, call_id, "stderr"),
             stop=stop,
             clock=Clock(stop),
+            tools=registry,
         )
         self._under_way[(session.session_id, call_id)] = under_way
         under_way.task = self._tasks.create_task(self._run(under_way, judged, refusal))
@@ -172,6 +174,7 @@ class Engine:
             if judged is None or refusal is not None:
                 assert refusal is not None
                 outcome = finalize(outcomes.refused(refusal), None)
+                observe(self._observers, Settled(session, call, judged.manifest if judged else None, outcome))
                 final = Reviewed(outcome, ())
             else:
                 final = await run(self._services, judged, under_way, self._observers)
@@ -182,7 +185,8 @@ class Engine:
                 session.session_id, call.call_id, call.tool, call.digest, "settled", settled.body
             )
             for text in final.context:
-                self._services.ledger.note(session.session_id, "context/message", call.call_id, {"text": text})
+                # Waited for: who has the result can read what it comes with.
+                await self._services.ledger.append(session.session_id, "context/message", call.call_id, {"text": text})
             code = final.outcome.error.code if final.outcome.error else "ok"
         except (InfrastructureFailure, RequestError) as error:
             # The ledger cannot record: the call stays open there, and the next start settles it by what it can prove.
