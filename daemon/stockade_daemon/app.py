@@ -13,12 +13,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from stockade_daemon import plugins
 from stockade_daemon.config import Config
 from stockade_daemon.errors import ConfigurationError
 from stockade_daemon.ledger.ledger import Ledger
 from stockade_daemon.pipeline.context import Services
 from stockade_daemon.pipeline.describe import Describing
 from stockade_daemon.pipeline.engine import Engine
+from stockade_daemon.pipeline.observe import Observer
 from stockade_daemon.pipeline.rules import Rules
 from stockade_daemon.pipeline.sessions import Sessions
 from stockade_daemon.pipeline.toolbox import Toolbox
@@ -69,6 +71,8 @@ async def serve(start: Start) -> None:
         outputs = _state_directory(config.state)
         async with Ledger.open(str(config.state / "ledger.sqlite3")) as ledger, Pool.start(config.state) as pool:
             services = services_of(ledger, pool, outputs)
+            observers: list[Observer] = []
+            plugins.load(config.plugins, services, observers)
             sessions = Sessions(ledger, pool, rules)
             toolbox = Toolbox(
                 services.tools,
@@ -82,7 +86,7 @@ async def serve(start: Start) -> None:
                 async with (
                     sessions.profiles.kept(config.profile_directories, sessions.follow),
                     toolbox.kept(wait_s=_TOOLS_S),
-                    Engine.start(services, sessions, [], grace_s=grace_s) as engine,
+                    Engine.start(services, sessions, observers, grace_s=grace_s) as engine,
                     serving(config.socket, services, engine, rules) as address,
                 ):
                     _log.info("serving on %s, state in %s", address, config.state)

@@ -69,7 +69,16 @@ PACKAGES: Final[Key[tuple[str, ...]]] = Key(
     "Looked up at its start.",
 )
 
-KEYS: Final[tuple[Key[Any], ...]] = (SOCKET, STATE, WORKSPACES, PROFILES, TOOLS, PACKAGES)
+PLUGINS: Final[Key[tuple[str, ...]]] = Key(
+    "plugins.enabled",
+    several(text(64), most=64),
+    (),
+    "array of names",
+    "Entry points of the group stockade.plugins that run inside the daemon, with its rights (docs/plugins.md). Loaded "
+    "at its start in this order; it does not start without one of them.",
+)
+
+KEYS: Final[tuple[Key[Any], ...]] = (SOCKET, STATE, WORKSPACES, PROFILES, TOOLS, PACKAGES, PLUGINS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +91,7 @@ class Config:
     profile_directories: tuple[Path, ...]  # of the admin; the shipped ones come first and are not named here
     tool_directories: tuple[Path, ...]
     tool_packages: tuple[str, ...]  # names of entry points
+    plugins: tuple[str, ...] = ()  # the same, of what runs inside the daemon
 
 
 def load(
@@ -115,6 +125,7 @@ def load(
         profile_directories=tuple(Path(each) for each in at[PROFILES]),
         tool_directories=tuple(Path(each) for each in at[TOOLS]),
         tool_packages=at[PACKAGES],
+        plugins=at[PLUGINS],
     )
 
 

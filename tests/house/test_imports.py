@@ -26,7 +26,7 @@ PACKAGES = {
 GROUND = ["errors", "values", "json_text", "toml_text", "settings", "watching", "meanings", "trust"]
 ROOMS = ["policy", "registry", "gate", "sandbox", "profiles", "ledger"]
 # Modules that put the rooms together, and the settings that they are given: they may import everything.
-WIRING = ["__main__", "app", "config", "pages"]
+WIRING = ["__main__", "app", "config", "pages", "plugins"]
 
 
 def modules(package: str) -> Iterator[tuple[str, Path]]:

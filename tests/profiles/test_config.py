@@ -22,7 +22,8 @@ def test_every_key_is_read(tmp_path: Path) -> None:
     path = write(
         tmp_path,
         "[daemon]\nsocket = '/a/b.sock'\nstate = '/c'\nworkspaces = ['/w', '/v']\n[profiles]\npaths = ['/p']\n"
-        "[tools]\npaths = ['/t']\npackages = ['one']\n",
+        "[tools]\npaths = ['/t']\npackages = ['one']\n"
+        "[plugins]\nenabled = ['mine']\n",
     )
     assert config.load(path, environ={}) == config.Config(
         socket=Path("/a/b.sock"),
@@ -31,6 +32,7 @@ def test_every_key_is_read(tmp_path: Path) -> None:
         profile_directories=(Path("/p"),),
         tool_directories=(Path("/t"),),
         tool_packages=("one",),
+        plugins=("mine",),
     )
 
 
