@@ -122,6 +122,15 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
+class Budget:
+    """What a session may use in all of its calls."""
+
+    calls: int
+    seconds: int  # of bodies
+    output_mb: int  # of results, MiB
+
+
+@dataclass(frozen=True, slots=True)
 class Approval:
     """What the profile allows, asks or refuses."""
 
@@ -154,6 +163,7 @@ class Profile:
     environment: Mapping[str, str]  # set for every body
     environment_pass: tuple[str, ...]  # names taken over from the daemon's environment when set there
     limits: Limits
+    budget: Budget
     approval: Approval
     required_layers: tuple[str, ...]  # without one of these, calls are refused with SANDBOX_UNAVAILABLE
     # From this profiles.restore makes the same profile again, whatever became of its files. The file's bytes, or all

@@ -12,6 +12,7 @@ from stockade_daemon.pipeline.describe import Describing
 from stockade_daemon.pipeline.output import Output
 from stockade_daemon.pipeline.stop import Clock, Stop
 from stockade_daemon.policy.approvals import Approvals
+from stockade_daemon.policy.budget import Spent
 from stockade_daemon.policy.decisions import PostDecision, PreDecision
 from stockade_daemon.policy.guards import Guards
 from stockade_daemon.policy.subjects import Finished, Judged
@@ -42,6 +43,8 @@ class LiveSession:
     tightening: bytes = b""  # what the session was opened with
     number: int = -1  # of the profile's version that this is under, or is barred by; -1: none has been looked at
     barred: Barred | None = None  # `session.profile` is then the last one that was in force, and nothing runs under it
+    tools: frozenset[str] = frozenset()  # those that it offers and runs; empty: all
+    spent: Spent = field(default_factory=Spent)  # of its budget; one for all versions
     told: str = ""  # why the last edit that was refused was refused; empty after one that was taken
 
     @property

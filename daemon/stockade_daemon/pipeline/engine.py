@@ -44,6 +44,7 @@ class Engine:
         self._services = services
         self.sessions = sessions
         sessions.busy = self._busy
+        sessions.offers = lambda: [each.name for each in services.tools.current.catalog()]
         self._tasks = tasks
         self._observers = observers
         self._under_way: dict[tuple[str, str], CallUnderWay] = {}
@@ -128,7 +129,7 @@ class Engine:
         registry = self._services.tools.current
         try:
             # Pure: nothing happens here but looking at the text, so the record still comes first.
-            manifest = self._services.tools.find(tool)
+            manifest = self._services.tools.find(tool, live.tools)
             arguments = registry.parse(manifest, text)
         except ArgumentsRefusal as error:
             refusal = error
@@ -181,6 +182,7 @@ class Engine:
             result = outcomes.body(final.outcome, under_way.live.digest)
             outputs = {part: data for part in _PARTS if (data := getattr(under_way, part).small)}
             settled = await self._services.ledger.settle(session.session_id, call.call_id, result, outputs)
+            under_way.live.spent.learn(settled.type, settled.body)
             under_way.record = CallRecord(
                 session.session_id, call.call_id, call.tool, call.digest, "settled", settled.body
             )

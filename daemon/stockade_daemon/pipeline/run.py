@@ -88,7 +88,7 @@ async def _execute(services: Services, judged: Judged, under_way: CallUnderWay, 
                 raise PolicyRefusal(code, reason)
             case Ask():
                 await approve(services, judged, under_way, decision)
-        guard(services, judged)
+        guard(services, judged, under_way)
     except (PolicyRefusal, Aborted) as refusal:
         return outcomes.refused(refusal)
     return await execute(services, judged, under_way)

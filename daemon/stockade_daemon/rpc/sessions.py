@@ -28,6 +28,7 @@ class SessionsService(sessions_pb2_grpc.SessionsServicer):
             profile_text=request.profile_text.toml if by_text else None,
             approval_policy=request.approval_policy,
             tightening=request.tightening,
+            tools=tuple(request.tools),
         )
         return wire.session(await self._engine.sessions.open(opening))
 
