@@ -30,6 +30,15 @@ _STRING = re.compile(
     r"|'[^'\n]*'",
     re.DOTALL,
 )
+_MOST_PARTS: Final = 16  # of a dotted key: with their number the parser's work grows, and its square
+_PART = r"""(?:"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+'|[A-Za-z0-9_-]++)"""
+# Whatever hides a key from a look at the text, and a key that is too long; said of any text, valid or not.
+_TOKEN = re.compile(
+    rf"(?P<long>{_PART}(?:[ \t]*+\.[ \t]*+{_PART}){{{_MOST_PARTS},}}+)"
+    r'|#[^\n]*+|"""(?:[^\\]|\\.)*?"""|\'\'\'.*?\'\'\''
+    rf"|{_PART}",
+    re.DOTALL,
+)
 _SCALAR = re.compile(r"[^,\]}#\n]*")
 _PLACE = re.compile(r"\(at line (\d+), column (\d+)\)$")
 
@@ -70,6 +79,10 @@ def parse(text: bytes, *, source: str) -> Document:
     decoded = decoded.replace("\r\n", "\n")  # what tomllib does first, so lines and places agree
     if "\0" in decoded:
         raise _mistake(source, decoded[: decoded.index("\0")], "a NUL character stands here; remove it")
+    for token in _TOKEN.finditer(decoded):
+        if token.lastgroup == "long":
+            before = decoded[: token.start()]
+            raise _mistake(source, before, f"a key of more than {_MOST_PARTS} parts; no table is nested so deeply")
     try:
         table = tomllib.loads(decoded)
         places = _Walk(decoded).places()

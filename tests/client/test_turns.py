@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from stockade_client import Busy, CheckedTools, Daemon
+from stockade_client import Busy, CheckedTools, Daemon, connect
 from stockade_daemon.rpc.turns import WAITING
 
 HANG_S = 60.0  # a hang detector
@@ -32,6 +32,18 @@ async def test_too_many_at_once_are_told_to_come_later_and_who_goes_away_leaves_
         while (found := await once(daemon)) is None:
             pass  # the daemon has yet to hear that they are gone
     assert [each.name for each in found.tools] == ["today"]
+
+
+async def test_who_connects_does_not_wait_for_examinations(daemon: Daemon) -> None:
+    asked = [asyncio.create_task(daemon.doctor()) for _ in range(4)]
+    try:
+        async with asyncio.timeout(HANG_S), connect(daemon.address) as another:
+            assert another.info.protocol == "stockade.v1"
+        assert not all(each.done() for each in asked)
+    finally:
+        for each in asked:
+            each.cancel()
+        await asyncio.gather(*asked, return_exceptions=True)
 
 
 async def once(daemon: Daemon) -> CheckedTools | None:

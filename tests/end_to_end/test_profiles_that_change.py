@@ -264,24 +264,32 @@ async def restarted(admin: Admin) -> AsyncIterator[Daemon]:
         yield daemon
 
 
-async def test_a_restarted_daemon_looks_at_the_files_again_and_else_has_the_last_good_version(
-    admin: Admin, session: Session, workspace: Path
-) -> None:
+async def test_a_restarted_daemon_looks_at_the_files_again(admin: Admin, session: Session, workspace: Path) -> None:
     name = session.session_id
     admin.says("mine", "second")
-    second = await said(session)
-    admin.write("mine", "limits = ")
     async with restarted(admin) as daemon, daemon.session(workspace, "mine", id=name) as again:
-        assert again.info.profile_digest == second[1]
-        assert await said(again) == second
-        assert len(await bodies(again, "profile/refused")) == 1
-    admin.path("mine").unlink()
-    async with restarted(admin) as daemon, daemon.session(id=name) as again:
-        assert await said(again) == second
-    admin.says("mine", "third")
+        assert (await said(again))[0] == "second"
+
+
+@pytest.mark.parametrize("lies_there", ["limits = ", None])
+async def test_a_restarted_daemon_runs_nothing_of_a_session_whose_profile_cannot_be_used(
+    admin: Admin, session: Session, workspace: Path, lies_there: str | None
+) -> None:
+    """Which version was the last good one it does not know, and that of the session may be wider."""
+    name = session.session_id
+    _, digest = await said(session)
+    if lies_there is None:
+        admin.path("mine").unlink()
+    else:
+        admin.write("mine", lies_there)
     async with restarted(admin) as daemon, daemon.session(workspace, "mine", id=name) as again:
+        assert again.info.profile_digest == digest
+        refused = await again.call("shell", command="true")
+        assert refused.error is not None
+        assert (refused.error.code, "cannot be used" in refused.error.message) == ("DENIED", True)
+        assert [each["calls"] for each in await bodies(again, "profile/refused")] == ["refused"]
+        admin.says("mine", "third")
         assert (await said(again))[0] == "third"
-        assert again.info.profile_digest != second[1]
 
 
 async def test_what_the_command_line_tells_is_what_is_in_force_and_what_lies_there(

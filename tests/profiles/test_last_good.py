@@ -1,5 +1,6 @@
 """What a name stands for: found again by looking at files, never older than what was written before."""
 
+import mmap
 import os
 import random
 from collections.abc import Callable
@@ -137,17 +138,46 @@ def test_a_name_that_nobody_ever_had_is_not_remembered(known: LastGood) -> None:
         assert name not in known.names()
 
 
-def test_a_link_that_leads_elsewhere_is_a_change(known: LastGood, place: Path, tmp_path: Path) -> None:
+def test_a_link_that_leads_elsewhere_is_a_change(known: LastGood, place: Path) -> None:
     """The way in which directories that are mounted from outside are renewed whole."""
     for number in (5, 6):
-        (tmp_path / f"v{number}").mkdir()
-        (tmp_path / f"v{number}" / "mine.toml").write_text(BASE.format(number))
-    (tmp_path / "now").symlink_to("v5")
-    (place / "mine.toml").symlink_to("../now/mine.toml")
+        (place / f"v{number}").mkdir(mode=0o755)
+        (place / f"v{number}" / "mine.toml").write_text(BASE.format(number))
+    (place / "now").symlink_to("v5")
+    (place / "mine.toml").symlink_to("now/mine.toml")
     assert wall_s(rested(known, "mine")) == 5
-    (tmp_path / "next").symlink_to("v6")
-    (tmp_path / "next").replace(tmp_path / "now")
+    (place / "next").symlink_to("v6")
+    (place / "next").replace(place / "now")
     assert wall_s(rested(known, "mine")) == 6
+
+
+def test_a_link_that_leads_out_and_a_file_with_two_names_are_refused(
+    known: LastGood, place: Path, tmp_path: Path
+) -> None:
+    """Either could lie in a workspace, where whoever is bound by the profile writes it."""
+    elsewhere = tmp_path / "elsewhere.toml"
+    elsewhere.write_text(BASE.format(5))
+    (place / "mine.toml").symlink_to(elsewhere)
+    assert f"a link that leads out of {place}" in str(rested(known, "mine").fault)
+    (place / "mine.toml").unlink()
+    (place / "mine.toml").hardlink_to(elsewhere)
+    assert "has 2 names" in str(rested(known, "mine").fault)
+    elsewhere.unlink()
+    assert wall_s(rested(known, "mine")) == 5
+
+
+def test_what_is_written_through_a_mapping_is_found_a_little_later(
+    known: LastGood, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (place / "mine.toml").write_text(BASE.format(5))
+    assert wall_s(rested(known, "mine")) == 5
+    with (place / "mine.toml").open("r+b") as file, mmap.mmap(file.fileno(), 0) as mapping:
+        mapping[:1] = mapping[:1]  # the page is written to; from now on no time changes
+        os.utime(place / "mine.toml", (1, 1))
+        rested(known, "mine")
+        mapping[-2:-1] = b"6"
+        monkeypatch.setattr(last_good, "_TRUSTED_S", -1.0)
+        assert wall_s(rested(known, "mine")) == 6
 
 
 def test_a_directory_that_others_may_write_is_a_fault_as_soon_as_it_is_one(known: LastGood, place: Path) -> None:

@@ -109,6 +109,8 @@ def test_line_ends_of_windows_count_once() -> None:
         (b"a = 1\nb = \xff\n", "x:2:5: this is not UTF-8 text"),
         (b"a = 1\nb = 'a\0b'\n", "x:2:7: a NUL character"),
         (b"a = 1\nb = " + b"7" * 5000, "x:2:5: an integer has too many digits"),
+        (b"a = 1\n" + b".".join([b"a"] * 32000) + b" = 1", "x:2:1: a key of more than 16 parts"),
+        (b"a = 1\n[" + b" . ".join([b"'a'", b'"b"', b"c"] * 6) + b"]", "x:2:2: a key of more than 16 parts"),
         (b"a = " + b"[" * 20000 + b"]" * 20000, "x:1:1: arrays or tables are nested too deeply"),
         (b"\xef\xbb\xbfa = 1", "x:1:1: the file begins with a byte order mark"),
         (b"#" * (toml_text.MAX_BYTES + 1), "x:1:1: the file has 65537 bytes"),

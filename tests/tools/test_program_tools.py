@@ -189,7 +189,7 @@ ENDING = """
 description = "Lists."
 [program]
 argv = ["ls", {before}"--", "{{path}}"]
-dashes = ["any"]
+dashes = ["any", "several"]
 [arguments]
 path = {{type = "string", description = "What to list."}}
 all = {{type = "boolean", description = "All of it.", default = false}}
@@ -197,6 +197,7 @@ width = {{type = "integer", description = "How wide.", optional = true}}
 any = {{type = "string", description = "Perhaps an option.", default = "a"}}
 some = {{type = "array", items = {{type = "string"}}, description = "Perhaps none.", default = []}}
 more = {{type = "array", items = {{type = "string"}}, description = "One at least.", default = ["a"], minItems = 1}}
+several = {{type = "array", items = {{type = "string"}}, description = "Options, too.", default = ["a"], minItems = 1}}
 """
 
 
@@ -209,6 +210,7 @@ more = {{type = "array", items = {{type = "string"}}, description = "One at leas
         ('"-w", "{path}", ', True),
         ('"-w", "{any}", ', True),
         ('"-w", "{more}", ', True),
+        ('"-w", "{several}", ', False),  # the second of them is no option's value
         ('{when = "width", argv = ["-w", "{width}"]}, ', True),
         ('"-w", "--", ', True),
         ('"-w", ', False),

@@ -92,3 +92,28 @@ async def test_a_package_is_taken_once_there_are_workers(
         missing.mkdir()
         kind, body = await news.next()
     assert (kind, body["added"]) == ("catalog/changed", ["greet"])
+
+
+async def test_files_that_never_end_keep_each_other_from_being_listed_and_no_other_file(
+    place: Path, pool: Pool
+) -> None:
+    """Those that end are answered for while the slow ones are still under way."""
+    for number in range(4):
+        (place / f"endless{number}.py").write_text("import time\ntime.sleep(3600)\n")
+    (place / "say.toml").write_text(SAY.format("one"))
+    (place / "twice.py").write_text(
+        'from stockade_toolkit import tool\n\n@tool\ndef twice(number: int) -> int:\n    """Doubles it."""\n'
+        "    return 2 * number\n"
+    )
+    news = News()
+    told: list[tuple[str, Mapping[str, Json]]] = []
+    box = Toolbox(
+        Generations(Registry.load()), Describing(pool, strict()), directories=[place], packages=[],
+        announce=news.announce,
+    )  # fmt: skip
+    async with box.kept(wait_s=HANG_S):
+        while sum(type == "catalog/refused" for type, _ in told) < 4:
+            told.append(await news.next())
+    added = [index for index, (_, body) in enumerate(told) if "twice" in str(body.get("added"))]
+    refused = [index for index, (type, _) in enumerate(told) if type == "catalog/refused"]
+    assert added < refused

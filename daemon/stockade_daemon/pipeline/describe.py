@@ -27,7 +27,12 @@ LIMITS: Final = Limits(
 )  # fmt: skip
 _ROOM: Final = "tools:describe"  # no session's id has a colon
 _AT_ONCE: Final = 2  # workers of a few, so that a directory full of slow files leaves the host to its calls
+_SHORT_S: Final = 1.0  # of a first attempt; a file that takes longer waits for another one, behind its like
 _LAST_WORDS_S: Final = 5.0  # to report how it ended; waited for only where it has hung up
+
+
+class _TooSlow(ConfigurationError):
+    """An attempt's time was up."""
 
 
 class Describing:
@@ -38,6 +43,7 @@ class Describing:
         self._pool = pool
         self._profile = replace(strict, name="tool files", limits=LIMITS)
         self._turns = asyncio.Semaphore(_AT_ONCE)
+        self._slow = asyncio.Semaphore(1)
 
     async def file(self, text: bytes, *, origin: str, name: str, built_in: tuple[str, ...]) -> tuple[Manifest, ...]:
         """What a tool file declares; `name` is its own, which says what it is. Raises as `manifests` does."""
@@ -60,15 +66,29 @@ class Describing:
             raise ConfigurationError(custom.one_line(str(error))) from error
 
     async def _answer(self, code: Code) -> bytes:
+        """What the import answers. Files that never end keep none from being listed but each other."""
+        try:
+            return await self._attempt(code, self._turns, _SHORT_S)
+        except _TooSlow:
+            pass
+        try:
+            return await self._attempt(code, self._slow, IMPORT_S)
+        except _TooSlow:
+            raise ConfigurationError(
+                f"{code.origin}:1: importing it took longer than {IMPORT_S:g} s and was ended; do the work in the "
+                "function, not beside it"
+            ) from None
+
+    async def _attempt(self, code: Code, turns: asyncio.Semaphore, seconds: float) -> bytes:
         answer: bytes | ConfigurationError
-        async with self._turns:
+        async with turns:
             self._pool.open_room(_ROOM, self._profile, None)
             async with self._pool.worker(_ROOM, Access.NONE) as worker, asyncio.TaskGroup() as pumps:
                 for descriptor in (worker.stdout, worker.stderr):
                     # Drained, or a file that prints a lot while it is imported would wait forever; kept is nothing.
                     pumps.create_task(Pump(descriptor, Output(Path(os.devnull), cap=0)).run())
                 try:
-                    answer = await self._ask(worker, code)
+                    answer = await self._ask(worker, code, seconds)
                 except ConfigurationError as error:
                     answer = error  # raised below: within the group of tasks it would come out as a group
                 finally:
@@ -77,17 +97,14 @@ class Describing:
             raise answer
         return answer
 
-    async def _ask(self, worker: Worker, code: Code) -> bytes:
+    async def _ask(self, worker: Worker, code: Code, seconds: float) -> bytes:
         header, blob = sources(code)
         try:
-            async with asyncio.timeout(IMPORT_S):
+            async with asyncio.timeout(seconds):
                 await worker.requests.send({"type": "describe", **header}, blob)
                 frame = await worker.requests.receive()
         except TimeoutError:
-            raise ConfigurationError(
-                f"{code.origin}:1: importing it took longer than {IMPORT_S:g} s and was ended; do the work in the "
-                "function, not beside it"
-            ) from None
+            raise _TooSlow(code.origin) from None
         except ChannelClosed:
             raise ConfigurationError(f"{code.origin}:1: importing it {await self._end(worker)}") from None
         except BrokenFrame as error:

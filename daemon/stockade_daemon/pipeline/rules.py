@@ -47,7 +47,7 @@ class Rules:
                     f"choose another workspace, or {elsewhere}",
                 )
         for each in self.policy:
-            if each == path or path in each.parents:
+            if each == path or path in each.parents or each in path.parents:
                 raise RequestError(
                     "PERMISSION_DENIED",
                     f"the daemon takes tools or profiles from {each}, which a session on {path} could change; choose "

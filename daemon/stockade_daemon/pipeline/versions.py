@@ -59,6 +59,9 @@ class Versions:
                 refused = refused or str(error)
             else:
                 live = await self._under(live, profile, standing.name)
+        elif revived and live.barred is None:
+            # What was in force meanwhile, nobody here knows: it may have been narrower than what this session had last.
+            live = replace(live, barred=_gone(live, standing))
         if refused and not (revived and refused == live.told):
             body = {
                 "name": standing.name,
@@ -89,6 +92,14 @@ class Versions:
         """Has the next worker of this session be one under its profile of now."""
         place = Place(live.workspace.path, live.workspace.device, live.workspace.inode)
         self._pool.open_room(live.session.session_id, live.session.profile, place, hidden=live.hidden_names)
+
+
+def _gone(live: LiveSession, standing: Standing) -> Barred:
+    return Barred(
+        live.session.profile.digest,
+        f"profile {standing.name} cannot be used: {standing.fault}. Nothing was run. Have the profile's admin put it "
+        "right, and repeat the call",
+    )
 
 
 def _barred(live: LiveSession, base: Profile, error: ConfigurationError | RequestError) -> Barred:

@@ -26,6 +26,7 @@ from stockade_daemon.values import Profile
 
 REST_S: Final = 0.1  # that a changed file must have been left alone
 _REST_NS: Final = int(REST_S * 1e9)
+_TRUSTED_S: Final = 2.0  # that files which look the same are taken for the same without being read
 _STAMPS: Final = 5  # CLOCK_REALTIME_COARSE of clock_gettime(2), by which file systems stamp; `time` lacks the name
 _YOUNG_NS: Final = 2_000_000_000  # the coarsest clock of a file system that Linux writes (two seconds, FAT)
 
@@ -86,6 +87,7 @@ class _Known:
     marks: dict[str, _Mark]
     found: dict[str, File | str]
     young: bool
+    read_s: float  # when, by time.monotonic
     standing: Standing
 
 
@@ -122,12 +124,15 @@ class LastGood:
     def _look(self, name: str, *, patient: bool) -> Standing | None:
         known = self._known.get(name)
         if known is not None:
-            if not known.young and self._same(known):
+            # Writing through a mapping need not change a time (mmap(2)), so now and then the text itself is looked at.
+            stale = time.monotonic() - known.read_s > _TRUSTED_S
+            if not known.young and not stale and self._same(known):
                 return known.standing
             again = _Reading(self._directories)
             again.repeat(known.found)
             if again.found == known.found:
                 known.homes, known.marks, known.young = again.homes, again.marks, again.young
+                known.read_s = again.read_s
                 return known.standing
             if patient and again.restless:
                 return None
@@ -148,7 +153,7 @@ class LastGood:
             profile = known.standing.profile
         self._number += 1
         standing = Standing(name, self._number, profile, fault)
-        self._known[name] = _Known(reading.homes, reading.marks, reading.found, reading.young, standing)
+        self._known[name] = _Known(reading.homes, reading.marks, reading.found, reading.young, reading.read_s, standing)
         return standing
 
     def _same(self, known: _Known) -> bool:
@@ -164,6 +169,7 @@ class _Reading:
         self._directories = directories
         # What is changed from now on has this time at least.
         self._begun_ns = time.clock_gettime_ns(_STAMPS)
+        self.read_s = time.monotonic()
         self.homes = _homes(directories)
         self.marks: dict[str, _Mark] = {}
         self.found: dict[str, File | str] = {}  # a text: why there is none

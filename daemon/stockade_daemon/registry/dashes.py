@@ -38,8 +38,11 @@ class Options:
             # What follows an option and begins with a dash is its value.
             self._before = frozenset({text in self._dashes and False in before})
             schema = self._given[text]
-            if schema.get("type") == "array" and not schema.get("minItems"):
-                self._before |= before
+            if schema.get("type") == "array":
+                if text in self._dashes and schema.get("maxItems") != 1:
+                    self._before |= {True}  # its second item follows its first, which is no option
+                if not schema.get("minItems"):
+                    self._before |= before
         elif part.pieces == (("text", _END),):
             self.over = self.over or (part.given is None and True not in before)
             self._before = frozenset({False})

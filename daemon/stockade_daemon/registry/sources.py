@@ -112,6 +112,11 @@ def read(candidate: Candidate, directory: Path) -> bytes:
             if not stat.S_ISREG(found.st_mode):
                 raise ConfigurationError(f"{origin}:1: this is not a regular file; put the tool's text here")
             insist(origin, str(real), found)
+            if found.st_nlink > 1:
+                raise ConfigurationError(
+                    f"{origin}:1: the file has {found.st_nlink} names (hard links), and by another one it could be "
+                    "written from a workspace; put a copy here"
+                )
             text = file.read(MAX_BYTES + 1)
     except OSError as error:
         raise ConfigurationError(

@@ -13,6 +13,7 @@ from stockade_daemon.pipeline.engine import MAX_ARGUMENTS
 from stockade_daemon.pipeline.rules import Rules
 from stockade_daemon.profiles import read as profiles
 from stockade_daemon.rpc import wire
+from stockade_daemon.rpc.turns import Turns
 from stockade_daemon.sandbox.pool import Pool
 from stockade_daemon.values import Layer
 
@@ -26,8 +27,10 @@ def version() -> str:
 
 
 class DaemonService(daemon_pb2_grpc.DaemonServicer):
-    def __init__(self, pool: Pool, rules: Rules) -> None:
+    def __init__(self, pool: Pool, rules: Rules, turns: Turns) -> None:
+        """`turns`: of examinations."""
         self._pool = pool
+        self._turns = turns
         self._rules = rules
         self._layers: tuple[Layer, ...] | None = None
         # One probe for all who ask at once.
@@ -56,7 +59,7 @@ class DaemonService(daemon_pb2_grpc.DaemonServicer):
 
     @wire.unary
     async def Doctor(self, request: daemon_pb2.DoctorRequest, context: Any) -> daemon_pb2.DoctorResponse:
-        async with self._probing:
+        async with self._turns.turn():
             found = await examine(self._pool, self._rules)
         return daemon_pb2.DoctorResponse(
             able=found.able,
@@ -66,6 +69,8 @@ class DaemonService(daemon_pb2_grpc.DaemonServicer):
 
     async def _held(self) -> tuple[Layer, ...]:
         """Shown once by making a worker; where the host gives none, one layer says why."""
+        if self._layers is not None:
+            return self._layers  # whoever connects asks, and must not wait for what others have examined
         async with self._probing:
             if self._layers is None:
                 strict = await asyncio.to_thread(profiles.load, "strict", directories=[profiles.shipped()])

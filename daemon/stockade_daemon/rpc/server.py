@@ -135,7 +135,7 @@ async def serving(socket: Path, services: Services, engine: Engine, rules: Rules
     """
     server = grpc.aio.server(options=_OPTIONS)
     named = engine.sessions.profiles
-    daemon_pb2_grpc.add_DaemonServicer_to_server(DaemonService(services.pool, rules), server)
+    daemon_pb2_grpc.add_DaemonServicer_to_server(DaemonService(services.pool, rules, Turns()), server)
     turns = Turns()
     catalog = CatalogService(services.tools, services.describing, engine.sessions, turns)
     catalog_pb2_grpc.add_CatalogServicer_to_server(catalog, server)

@@ -26,8 +26,8 @@ class Turns:
         """Waits for its turn and has it while the block runs. Raises Busy where WAITING others wait."""
         if self._here > WAITING:
             raise Busy(
-                "too many profiles are to be probed and tool files to be checked at once: one is under way and "
-                f"{WAITING} wait; repeat it later"
+                "too many profiles are to be probed, tool files checked or hosts examined at once: one is under way "
+                f"and {WAITING} wait; repeat it later"
             )
         self._here += 1
         try:

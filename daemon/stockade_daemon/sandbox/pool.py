@@ -193,7 +193,8 @@ class Pool:
 
         Raises SandboxFailure with the reason where it gets none.
         """
-        name = f"probe:{profile.digest}:{access}"
+        self._number += 1
+        name = f"probe:{self._number}"  # of its own: several may be under way
         async with AsyncExitStack() as stack:
             place = None
             if access is not Access.NONE:
