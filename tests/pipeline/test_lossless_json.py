@@ -24,7 +24,7 @@ FAULTS = [
     (b'{"\\udfff": 1}', "a lone surrogate at $.\\udfff, character 1"),
     (DEEP, "nested deeper than 64 levels at $.a" + "[0]" * 63 + ", character 69"),
     (b'{"a": 1' + b"0" * 4001 + b"}", "an integer of 4002 digits, more than the 4000 allowed, at $.a, character 6"),
-    (b'{"a": 1,}', "at line 1 column 8, character 7"),
+    (b'{"a" 1}', "at line 1 column 6, character 5"),
     (b'{"a": "\xff"}', "not UTF-8 at byte 7"),
 ]
 
@@ -75,7 +75,7 @@ async def test_a_value_that_is_answered_is_refused_with_its_path(staged: Staged,
 
 
 async def test_big_integers_key_order_and_odd_keys_survive_the_whole_way(staged: Staged) -> None:
-    value = {"z": 2**200, "a": -(2**53) - 1, "__proto__": {"constructor": 1.5}, "": [None, True]}
+    value: dict[str, Any] = {"z": 2**200, "a": -(2**53) - 1, "__proto__": {"constructor": 1.5}, "": [None, True]}
 
     async def answer(judged: Any, following: Any) -> Outcome:
         return Outcome(value=value)
@@ -86,7 +86,11 @@ async def test_big_integers_key_order_and_odd_keys_survive_the_whole_way(staged:
 
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False).map(lambda each: each or 0.0)
+    | st.text(),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
     max_leaves=12,
 )
@@ -94,10 +98,5 @@ JSON = st.recursive(
 
 @given(JSON)
 def test_what_is_accepted_comes_back_as_it_was(value: Any) -> None:
-    try:
-        json_text.check(value)
-    except NotLossless as refused:
-        assert "-0" in str(refused)  # the only thing in this strategy that JSON cannot carry
-        return
     back = json_text.parse(json_text.dump(value))
     assert repr(back) == repr(value)
