@@ -62,7 +62,8 @@ OF_EVENTS: Final[dict[str, str]] = {
     "profile/refused": "an edit of its profile is refused: `name`, `reason`, `digest` of what calls are recorded "
     "under, and `calls`: `run` (the last good version stays), `refused` (this session cannot have the present one)",
     "session/closed": "it has ended",
-    "tool/call": "a call was taken, before anything else happens: tool, arguments as they came, digest",
+    "tool/call": "a call was taken, before anything else happens: tool, arguments as they came, digest, and the "
+    "pending `card`",
     "call/profile": "pre-execute chose a narrower profile for this call: `digest`, `before`, and the `tightening`",
     "call/arguments": "pre-execute has rewritten the arguments: `arguments`, their `digest`, and the `card` with them",
     "policy/pre-execute": "the rules have decided: `decision`, `reason`",
@@ -80,7 +81,7 @@ OF_EVENTS: Final[dict[str, str]] = {
     "policy/execute": "the outcome is not the body's: `outcome` (`answered` without a body, `transformed`), `ok`",
     "policy/post-execute": "the outcome was accepted, blocked (`feedback`), or given other `content` or another "
     "`value`",
-    "tool/result": "the call's one result",
+    "tool/result": "the call's one result, and the completed `card`",
     "catalog/changed": "there are other tools: `generation`, and the names `added`, `changed`, `removed`; in the "
     "sessions that are at hand",
     "catalog/refused": "a tool file cannot be used: `reason`, and which of its tools of before were `kept`; in "

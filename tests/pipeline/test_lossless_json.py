@@ -85,12 +85,9 @@ async def test_big_integers_key_order_and_odd_keys_survive_the_whole_way(staged:
     assert list(result["value"].items()) == list(value.items())
 
 
+FLOATS = st.floats(allow_nan=False, allow_infinity=False).map(lambda each: each or 0.0)  # no -0
 JSON = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats(allow_nan=False, allow_infinity=False).map(lambda each: each or 0.0)
-    | st.text(),
+    st.none() | st.booleans() | st.integers() | FLOATS | st.text(),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
     max_leaves=12,
 )

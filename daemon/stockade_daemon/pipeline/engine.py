@@ -7,6 +7,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
@@ -15,7 +16,7 @@ from stockade_daemon.gate.recovery import recover
 from stockade_daemon.gate.workspace import Workspace
 from stockade_daemon.ledger.records import CallRecord, SessionRecord, Unsettled
 from stockade_daemon.ledger.recovery import settle_unfinished
-from stockade_daemon.pipeline import cards, outcomes
+from stockade_daemon.pipeline import cards, outcomes, views
 from stockade_daemon.pipeline.context import CallUnderWay, LiveSession, Services
 from stockade_daemon.pipeline.finalize import finalize
 from stockade_daemon.pipeline.identity import check_call_id, digest, frozen
@@ -146,7 +147,7 @@ class Engine:
             "profile_digest": live.digest,
         }
         if judged is not None and refusal is None:
-            body["card"] = {"title": cards.title(judged)}
+            body["card"] = cards.pending(judged)
         beside = {"arguments": text} if len(text) > _INLINE_ARGUMENTS else {}
         record, is_new = await self._services.ledger.start_call(
             session.session_id, call_id, call.tool, call.digest, body, beside
@@ -180,6 +181,9 @@ class Engine:
             else:
                 final = await run(self._services, judged, under_way, self._observers)
             result = outcomes.body(final.outcome, under_way.live.digest)
+            if judged is not None and refusal is None:
+                shown = cards.pending(replace(judged, call=under_way.call))
+                result["card"] = views.completed(judged.manifest, shown, result)
             outputs = {part: data for part in _PARTS if (data := getattr(under_way, part).small)}
             settled = await self._services.ledger.settle(session.session_id, call.call_id, result, outputs)
             under_way.live.spent.learn(settled.type, settled.body)

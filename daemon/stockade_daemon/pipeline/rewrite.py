@@ -52,7 +52,7 @@ def rewrite(services: Services, judged: Judged, under_way: CallUnderWay, wanted:
         {
             "arguments": text.decode(),
             "digest": hashlib.sha256(text).hexdigest(),
-            "card": {"title": cards.title(rewritten)},
+            "card": cards.pending(rewritten),
         },
     )
     return rewritten
