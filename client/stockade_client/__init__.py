@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from stockade_client.loop import run_agent
     from stockade_client.model import Model, ScriptedModel, ToolCall, Turn
     from stockade_client.private import local_daemon
-    from stockade_client.results import CallResult, Failure, Layer, Usage
+    from stockade_client.results import CallResult, Failure, Layer, Resolution, Usage
     from stockade_client.session import Session
     from stockade_client.values import (
         Catalog,
@@ -76,7 +76,7 @@ _HOMES: Final[dict[str, tuple[str, ...]]] = {
     "loop": ("run_agent",),
     "model": ("Model", "ScriptedModel", "ToolCall", "Turn"),
     "private": ("local_daemon",),
-    "results": ("CallResult", "Failure", "Layer", "Usage"),
+    "results": ("CallResult", "Failure", "Layer", "Resolution", "Usage"),
     "session": ("Session",),
     "values": (
         "Catalog",
@@ -124,6 +124,7 @@ __all__ = [
     "NotPossible",
     "ProfileFinding",
     "RequestRefused",
+    "Resolution",
     "ScriptedModel",
     "Session",
     "SessionInfo",

@@ -3,6 +3,11 @@
 A command's module is imported when the command is run, not before: `stockade --help` needs neither grpc nor rich.
 """
 
+from stockade_client import interruption
+
+interruption.end_at_once()  # what is imported from here on takes long enough to be interrupted
+
+# ruff: noqa: E402
 import os
 import sys
 from collections.abc import Sequence
@@ -26,6 +31,7 @@ _COMMANDS: Final = {
     "demo": "Watch an agent fix a fault in a real program.",
     "sessions": "List the daemon's sessions.",
     "ledger": "Show what happened in a session or a call.",
+    "resolve": "Say what became of a call whose outcome is unknown.",
     "profile": "Look at profiles: list, show, check, explain, probe.",
     "doctor": "Say what this host can enforce, what not, and what to do.",
     "catalog": "List the tools and what they take; export them for a model.",

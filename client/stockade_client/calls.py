@@ -8,6 +8,7 @@ restarts.
 import asyncio
 import json
 from collections.abc import AsyncGenerator
+from dataclasses import replace
 from typing import Final, Literal, TypeAlias
 
 from grpc import aio
@@ -30,6 +31,8 @@ _PARTS: Final[dict[Part, calls_pb2.OutputPart.ValueType]] = {
     "stderr": calls_pb2.OUTPUT_PART_STDERR,
     "value": calls_pb2.OUTPUT_PART_VALUE,
 }
+
+_OUTCOMES: Final = {"done": calls_pb2.OUTCOME_DONE, "not-done": calls_pb2.OUTCOME_NOT_DONE}
 
 
 def arguments_text(arguments: JsonInput) -> bytes:
@@ -108,6 +111,23 @@ class Call:
                 afterwards=self._afterwards,
             )
         )
+
+    async def resolve_unknown(self, outcome: Literal["done", "not-done"], note: str = "") -> CallResult:
+        """Records what became of a call that ended with TOOL_OUTCOME_UNKNOWN, and returns its result with that beside.
+
+        Safe to repeat. Raises NotFound, NotPossible (it ended otherwise, or not yet), AlreadyExists (it was resolved
+        otherwise), InvalidRequest (the note is longer than 4096 bytes).
+        """
+        request = calls_pb2.ResolveUnknownRequest(
+            session_id=self._session_id, call_id=self.call_id, outcome=_OUTCOMES[outcome]
+        )
+        if note:
+            request.note = wire.said(note, "the note")
+        message = await self._link.ask(
+            self._link.calls.ResolveUnknown, request, f"resolve call {self.call_id} of session {self._session_id}"
+        )
+        self.settled = await self._result_of(message)  # what this handle had seen of it is from before
+        return self.settled
 
     async def withdraw(self) -> CallResult | None:
         """Cancels the call and waits for its result, up to WITHDRAW_S seconds; None when there is none by
@@ -196,8 +216,10 @@ class Call:
 
     async def _take(self, message: calls_pb2.Call) -> None:
         """Keeps the result of a settled call; a value too large for a message is fetched in pieces."""
-        if self.settled is not None or message.state != calls_pb2.CALL_STATE_SETTLED:
-            return
+        if self.settled is None and message.state == calls_pb2.CALL_STATE_SETTLED:
+            self.settled = await self._result_of(message)
+
+    async def _result_of(self, message: calls_pb2.Call) -> CallResult:
         text = message.result.value
         if not text and message.result.value_size:
             async with self.output(part="value", follow=False) as pieces:
@@ -207,4 +229,7 @@ class Call:
                     f"the daemon gave {len(text)} of {message.result.value_size} bytes of the value of "
                     f"{self.call_id}; ask for the result again"
                 )
-        self.settled = wire.result_of(self.call_id, self.tool or message.tool, message.result, text)
+        result = wire.result_of(self.call_id, self.tool or message.tool, message.result, text)
+        if message.HasField("resolution"):
+            result = replace(result, resolution=wire.resolution_of(message.resolution))
+        return result

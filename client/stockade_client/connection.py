@@ -2,16 +2,20 @@
 
 import asyncio
 import os
+import shlex
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Literal
 
 from stockade.v1 import catalog_pb2, daemon_pb2, sessions_pb2
 from stockade_client import approvals, events, ids, profiles, wire
+from stockade_client.addresses import ENVIRONMENT_VARIABLE, socket_path
 from stockade_client.approvals import Approve, Ask
-from stockade_client.calls import LAST_TRY_S
+from stockade_client.calls import LAST_TRY_S, Call
 from stockade_client.errors import Incompatible, InvalidRequest, NoAnswer, NoDaemon, StockadeError
 from stockade_client.inspection import Inspection
 from stockade_client.link import PATIENCE_S, Link, Stream, opened
+from stockade_client.results import CallResult
 from stockade_client.session import Session
 from stockade_client.values import Catalog, CheckedTools, DaemonInfo, Event, Examination, SessionInfo, Tool
 
@@ -36,7 +40,9 @@ async def connect(
             response = await link.ask(link.daemon.GetInfo, daemon_pb2.GetInfoRequest(), "introduce itself")
         except NoAnswer as error:
             raise NoDaemon(
-                f"nothing answers at {address}; start a daemon there with `stockaded serve`, or use a private one"
+                f"nothing answers at {address}; start a daemon there with `stockaded serve --socket "
+                f"{shlex.quote(socket_path(address))}`, or have the command start a private one: --private, or unset "
+                f"{ENVIRONMENT_VARIABLE}"
             ) from error
         info = wire.info_of(response)
         if info.protocol != PROTOCOL:
@@ -45,6 +51,7 @@ async def connect(
                 "install the same version of stockade on both sides"
             )
         link.private, link.on_away = info.private, on_away
+        link.heartbeats = "heartbeats" in info.features
         if not info.private:
             link.patience_s = PATIENCE_S
         yield Daemon(link, info)
@@ -174,9 +181,24 @@ class Daemon:
         """What the daemon's profiles say, and what is wrong with one."""
         return Inspection(self._link)
 
-    def events(self, session_id: str, after: int = 0, follow: bool = False, call_id: str = "") -> Stream[Event]:
+    def events(
+        self,
+        session_id: str,
+        after: int = 0,
+        follow: bool = False,
+        call_id: str = "",
+        *,
+        heartbeat_s: float = events.HEARTBEAT_S,
+    ) -> Stream[Event]:
         """The recorded events of any session that this caller may see; see events.read."""
-        return events.read(self._link, session_id, after=after, follow=follow, call_id=call_id)
+        return events.read(self._link, session_id, after=after, follow=follow, call_id=call_id, heartbeat_s=heartbeat_s)
+
+    async def resolve_unknown(
+        self, session_id: str, call_id: str, outcome: Literal["done", "not-done"], note: str = ""
+    ) -> CallResult:
+        """Records what became of a call of any session whose outcome is unknown; see Call.resolve_unknown."""
+        call = Call(self._link, wire.said(session_id, "a session's id"), wire.said(call_id, "a call's id"), "")
+        return await call.resolve_unknown(outcome, note)
 
     def approvals(self, session_id: str = "") -> AbstractAsyncContextManager[Stream[Ask]]:
         """Asks of one session, or of all that this caller may see: `async with … as asks: async for ask in asks`."""

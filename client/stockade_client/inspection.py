@@ -3,6 +3,7 @@
 A profile is a name that the daemon knows, or a file of the caller's (with "/" or ending in .toml), whose text is sent.
 """
 
+import json
 import os
 from dataclasses import dataclass
 from typing import Final
@@ -10,7 +11,7 @@ from typing import Final
 from stockade.v1 import profiles_pb2, sessions_pb2
 from stockade_client import profiles, wire
 from stockade_client.link import Link
-from stockade_client.results import Layer
+from stockade_client.results import Json, Layer
 
 PROBE_S: Final = 120.0  # several workers, one after the other
 
@@ -49,7 +50,8 @@ class Setting:
     """A value in force."""
 
     key: str
-    value: str  # as TOML writes it
+    value: Json  # of a secret the file that it is read from
+    toml: str  # the same as a profile would write it
     source: str  # the file that set it; empty: it is the default
     line: int  # from 1; 0 for a default
     column: int
@@ -128,7 +130,10 @@ class Inspection:
         """Every setting that is in force, with the place that set it."""
         request = profiles_pb2.ExplainProfileRequest(profile=_chosen(profile))
         response = await self._link.ask(self._link.profiles.Explain, request, "explain a profile")
-        settings = (Setting(each.key, each.value, each.source, each.line, each.column) for each in response.settings)
+        settings = (
+            Setting(each.key, json.loads(each.json), each.value, each.source, each.line, each.column)
+            for each in response.settings
+        )
         return Explained(tuple(settings), response.fault)
 
     async def check(self, profile: str | os.PathLike[str]) -> tuple[Mistake, ...]:

@@ -8,7 +8,7 @@ waited for in vain by those who only want to take back what they began.
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Generic, Protocol, Self, TypeVar
 
@@ -82,8 +82,10 @@ class Patience:
         self._left = self._link.patience_s
         self._pause = FIRST_PAUSE_S
 
-    async def pause(self) -> bool:
-        """Waits a while and returns True, or False at once when there is no patience left."""
+    async def pause(self, *, spent_s: float = 0.0) -> bool:
+        """Waits a while and returns True, or False at once when there is no patience left. `spent_s` was waited
+        already, for an answer that did not come."""
+        self._left -= spent_s
         if self._left <= 0:
             self._link.gone = True
             return False
@@ -101,10 +103,12 @@ class Link:
     def __init__(self, address: str, channel: aio.Channel, token: str | None) -> None:
         self.address = address
         self.patience_s = PATIENCE_S
+        self.heartbeats = False  # whether the daemon sends them on streams of events
         self.private = False  # a daemon that was started for its client's lifetime, and does not come back
         self.gone = False  # it was waited for in vain, and has not answered since
         self.on_away: Callable[[], None] | None = None  # called once for each absence that is waited out
         self._away = False
+        self._token = token
         self.metadata = aio.Metadata(("authorization", f"Bearer {token}")) if token else aio.Metadata()
         self.daemon: DaemonAsyncStub = DaemonStub(channel)
         self.catalog: CatalogAsyncStub = CatalogStub(channel)
@@ -144,6 +148,10 @@ class Link:
                 raise failure from error
             self.answers()
             return response
+
+    def again(self) -> AbstractAsyncContextManager["Link"]:
+        """Another connection to the same daemon, for when this one is dead and nobody has said so."""
+        return opened(self.address, self._token)
 
     def patience(self) -> Patience:
         return Patience(self)

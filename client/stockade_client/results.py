@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 # A JSON value as the json module makes it: integers of any size, key order kept.
 Json: TypeAlias = bool | int | float | str | list["Json"] | dict[str, "Json"] | None
@@ -46,6 +46,15 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
+class Resolution:
+    """What somebody found out about a call that ended with TOOL_OUTCOME_UNKNOWN."""
+
+    outcome: Literal["done", "not-done"]  # whether it did what it was to do
+    note: str  # how that is known; may be empty
+    time_ms: int  # when it was recorded; milliseconds since 1970, UTC
+
+
+@dataclass(frozen=True, slots=True)
 class CallResult:
     """The one recorded result of a call.
 
@@ -62,6 +71,7 @@ class CallResult:
     usage: Usage
     layers: tuple[Layer, ...]
     profile_digest: str  # SHA-256, lower-case hex, over the profile's text and those that it extends
+    resolution: Resolution | None = None  # beside an outcome that was unknown, once somebody has found out
 
     @property
     def text(self) -> str:
@@ -82,6 +92,10 @@ class CallResult:
                 "domain": self.error.domain,
                 "retry": self.error.retry,
             }
+        resolved: dict[str, Json] = {}
+        if self.resolution is not None:
+            found = self.resolution
+            resolved["resolution"] = {"outcome": found.outcome, "note": found.note, "time_ms": found.time_ms}
         return {
             "id": self.call_id,
             "tool": self.tool,
@@ -98,4 +112,5 @@ class CallResult:
                 "written_bytes": self.usage.written_bytes,
                 "source": self.usage.source,
             },
+            **resolved,
         }

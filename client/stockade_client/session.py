@@ -70,9 +70,18 @@ class Session:
         response = await self._link.ask(self._link.catalog.ListTools, request, "list its tools")
         return [wire.tool_of(tool) for tool in response.tools]
 
-    def events(self, after: int = 0, follow: bool = False, call_id: str = "") -> Stream[Event]:
+    def events(
+        self,
+        after: int = 0,
+        follow: bool = False,
+        call_id: str = "",
+        *,
+        heartbeat_s: float = events.HEARTBEAT_S,
+    ) -> Stream[Event]:
         """The session's recorded events, or one call's; see events.read."""
-        return events.read(self._link, self.session_id, after=after, follow=follow, call_id=call_id)
+        return events.read(
+            self._link, self.session_id, after=after, follow=follow, call_id=call_id, heartbeat_s=heartbeat_s
+        )
 
     async def close(self, *, patient: bool = True) -> None:
         """Ends the session: calls under way are cancelled, and it cannot be resumed. Safe to repeat.

@@ -113,6 +113,7 @@ class ErrorMeaning:
 class EventMeaning:
     type: str
     meaning: str
+    version: int  # of the bodies that this daemon gives
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,3 +146,4 @@ class Event:
     call_id: str  # empty for events of the session itself
     time_ms: int  # milliseconds since 1970, UTC
     body: dict[str, Json]
+    version: int = 1  # of the body's shape, by type

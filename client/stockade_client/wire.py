@@ -9,9 +9,9 @@ from typing import Final
 import grpc
 from grpc import aio
 
-from stockade.v1 import approvals_pb2, catalog_pb2, daemon_pb2, events_pb2, sessions_pb2, types_pb2
+from stockade.v1 import approvals_pb2, calls_pb2, catalog_pb2, daemon_pb2, events_pb2, sessions_pb2, types_pb2
 from stockade_client import errors
-from stockade_client.results import CallResult, Failure, Json, Layer, Usage
+from stockade_client.results import CallResult, Failure, Json, Layer, Resolution, Usage
 from stockade_client.values import (
     Catalog,
     DaemonInfo,
@@ -79,6 +79,9 @@ def error_of(error: aio.AioRpcError, what: str, afterwards: str = AFTERWARDS) ->
     kind = _BY_STATUS.get(status.name)
     if kind is not None:
         return kind(details or f"the daemon refused to {what}", code=code)
+    if status is grpc.StatusCode.DATA_LOSS:
+        # Its disk or its host, and no fault of its own: the details say what to do.
+        return errors.DaemonError(f"the daemon cannot go on, asked to {what}: {details}")
     return errors.DaemonError(
         f"the daemon failed when asked to {what}: {status.name}: {details}; this is a fault of the daemon, its log "
         "says more"
@@ -137,6 +140,12 @@ def result_of(call_id: str, tool: str, message: types_pb2.Result, value_text: by
     )
 
 
+def resolution_of(message: calls_pb2.Resolution) -> Resolution:
+    return Resolution(
+        "done" if message.outcome == calls_pb2.OUTCOME_DONE else "not-done", message.note, message.time_ms
+    )
+
+
 def layer_of(message: types_pb2.Layer) -> Layer:
     return Layer(message.name, message.held, message.reason)
 
@@ -150,6 +159,7 @@ def event_of(message: events_pb2.Event) -> Event:
         call_id=message.call_id,
         time_ms=message.time_ms,
         body=body if isinstance(body, dict) else {"body": body},
+        version=message.version,
     )
 
 
@@ -242,5 +252,5 @@ def catalog_of(tools: catalog_pb2.ListToolsResponse, reference: catalog_pb2.GetR
         errors=tuple(
             ErrorMeaning(each.code, each.domain, each.retry, each.meaning, each.of_tools) for each in reference.errors
         ),
-        events=tuple(EventMeaning(each.type, each.meaning) for each in reference.events),
+        events=tuple(EventMeaning(each.type, each.meaning, each.version) for each in reference.events),
     )

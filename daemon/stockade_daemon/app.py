@@ -16,11 +16,12 @@ from pathlib import Path
 from stockade_daemon import plugins
 from stockade_daemon.config import Config
 from stockade_daemon.errors import ConfigurationError
-from stockade_daemon.ledger.ledger import Ledger
+from stockade_daemon.ledger.ledger import RESTART, Ledger
 from stockade_daemon.pipeline.context import Services
 from stockade_daemon.pipeline.describe import Describing
 from stockade_daemon.pipeline.engine import Engine
 from stockade_daemon.pipeline.observe import Observer
+from stockade_daemon.pipeline.retention import keeping
 from stockade_daemon.pipeline.rules import Rules
 from stockade_daemon.pipeline.sessions import Sessions
 from stockade_daemon.pipeline.toolbox import Toolbox
@@ -36,7 +37,7 @@ from stockade_daemon.registry.registry import Registry
 from stockade_daemon.rpc.server import serving, socket_of_our_own
 from stockade_daemon.sandbox.pool import Pool
 from stockade_daemon.sandbox.scratch import remove_tree
-from stockade_daemon.values import Outcome
+from stockade_daemon.values import Durability, Outcome
 
 _log = logging.getLogger(__name__)
 _GRACE_S = 10.0  # for calls under way when the daemon is told to stop
@@ -69,8 +70,14 @@ async def serve(start: Start) -> None:
     _warn(rules)
     with _removing(start.private), socket_of_our_own(config.socket):
         outputs = _state_directory(config.state)
-        async with Ledger.open(str(config.state / "ledger.sqlite3")) as ledger, Pool.start(config.state) as pool:
-            services = services_of(ledger, pool, outputs)
+        async with (
+            Ledger.open(
+                str(config.state / "ledger.sqlite3"), durability=config.durability, remedy=_when_the_disk_fails(start)
+            ) as ledger,
+            keeping(ledger, outputs, keep_days=config.keep_days),
+            Pool.start(config.state) as pool,
+        ):
+            services = services_of(ledger, pool, outputs, config.durability)
             observers: list[Observer] = []
             plugins.load(config.plugins, services, observers)
             sessions = Sessions(ledger, pool, rules)
@@ -101,7 +108,17 @@ async def serve(start: Start) -> None:
     _log.info("stopped")
 
 
-def services_of(ledger: Ledger, pool: Pool, outputs: Path) -> Services:
+def _when_the_disk_fails(start: Start) -> str:
+    """Nobody can restart a private daemon, and its ledger is mostly gone with it."""
+    if start.private is None:
+        return RESTART
+    place = "on its disk"
+    if start.config.state.is_relative_to(start.private):
+        place = f"in {start.private.parent}, or set TMPDIR to a directory that has more"
+    return f"Make room {place}; look at the workspace before running the call again."
+
+
+def services_of(ledger: Ledger, pool: Pool, outputs: Path, durability: Durability = "process") -> Services:
     pre_execute: Waterfall[Judged, PreDecision] = Waterfall("tools/pre-execute", PRE_DECISIONS)
     pre_execute.add(by_profile)
     execute: Waterfall[Judged, Outcome] = Waterfall("tools/execute", (Outcome,), again=True)
@@ -113,6 +130,7 @@ def services_of(ledger: Ledger, pool: Pool, outputs: Path) -> Services:
         tools=Generations(Registry.load()),
         describing=_describing(pool),
         outputs=outputs,
+        durability=durability,
         pre_execute=pre_execute,
         guards=Guards(),
         execute=execute,
@@ -131,6 +149,8 @@ def _warn(rules: Rules) -> None:
     for directory in rules.profile_directories:
         if not directory.is_dir():
             _log.warning("%s of [profiles] paths is no directory", directory)
+    for mistake in profiles.misnamed(rules.profile_directories):
+        _log.warning("no profile: %s", mistake)
 
 
 def _raise_descriptor_limit() -> None:

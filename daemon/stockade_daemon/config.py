@@ -15,7 +15,8 @@ from typing import Any, Final
 
 from stockade_daemon import settings, toml_text
 from stockade_daemon.errors import ConfigurationError
-from stockade_daemon.settings import Key, absolute_path, several, text
+from stockade_daemon.settings import Key, absolute_path, one_of, several, text, whole
+from stockade_daemon.values import Durability
 
 SOCKET_BYTES: Final = 107  # sun_path of unix(7) holds 108 with the closing NUL
 
@@ -78,7 +79,37 @@ PLUGINS: Final[Key[tuple[str, ...]]] = Key(
     "at its start in this order; it does not start without one of them.",
 )
 
-KEYS: Final[tuple[Key[Any], ...]] = (SOCKET, STATE, WORKSPACES, PROFILES, TOOLS, PACKAGES, PLUGINS)
+_PROCESS: Final[Durability] = "process"
+_POWER: Final[Durability] = "power"
+
+DURABILITY: Final[Key[Durability]] = Key(
+    "ledger.durability",
+    one_of(_PROCESS, _POWER),
+    _PROCESS,
+    '"process" or "power"',
+    "What is recorded when a request is answered survives a kill of the daemon, or a power cut too, at the price of a "
+    'sync of the disk for each. Default: "process".',
+)
+KEEP_DAYS: Final[Key[int]] = Key(
+    "ledger.keep_days",
+    whole(0, 36500),
+    0,
+    "whole number, 0 to 36500",
+    "Closed sessions in which nothing was recorded for so many days are removed, with all that is kept of them. 0, the "
+    "default: none is.",
+)
+
+KEYS: Final[tuple[Key[Any], ...]] = (
+    SOCKET,
+    STATE,
+    WORKSPACES,
+    PROFILES,
+    TOOLS,
+    PACKAGES,
+    PLUGINS,
+    DURABILITY,
+    KEEP_DAYS,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +122,8 @@ class Config:
     profile_directories: tuple[Path, ...]  # of the admin; the shipped ones come first and are not named here
     tool_directories: tuple[Path, ...]
     tool_packages: tuple[str, ...]  # names of entry points
+    durability: Durability
+    keep_days: int  # 0: for ever
     plugins: tuple[str, ...] = ()  # the same, of what runs inside the daemon
 
 
@@ -126,6 +159,8 @@ def load(
         tool_directories=tuple(Path(each) for each in at[TOOLS]),
         tool_packages=at[PACKAGES],
         plugins=at[PLUGINS],
+        durability=at[DURABILITY],
+        keep_days=at[KEEP_DAYS],
     )
 
 

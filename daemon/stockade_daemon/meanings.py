@@ -82,6 +82,8 @@ OF_EVENTS: Final[dict[str, str]] = {
     "policy/post-execute": "the outcome was accepted, blocked (`feedback`), or given other `content` or another "
     "`value`",
     "tool/result": "the call's one result, and the completed `card`",
+    "call/resolved": "its outcome was unknown, and somebody has found out: `outcome` (done, not-done), `note`; alone "
+    "it may follow session/closed",
     "catalog/changed": "there are other tools: `generation`, and the names `added`, `changed`, `removed`; in the "
     "sessions that are at hand",
     "catalog/refused": "a tool file cannot be used: `reason`, and which of its tools of before were `kept`; in "

@@ -13,6 +13,7 @@ from typing import Final
 
 from stockade_daemon import meanings
 from stockade_daemon.errors import CODES, OF_TOOLS
+from stockade_daemon.ledger.versions import version_of
 from stockade_daemon.profiles import read as profiles
 from stockade_daemon.registry import Registry, thaw
 from stockade_daemon.values import Manifest, Profile
@@ -120,9 +121,11 @@ def _events() -> str:
         [
             _MADE,
             "# Events\n",
-            "Per session numbered 1, 2, 3 … without gaps. Bodies are JSON objects.\n",
+            "Per session numbered 1, 2, 3 … without gaps. Bodies are JSON objects. The version says which shape a body "
+            "has;\nwhat an older daemon recorded as an earlier one is read as this.\n",
             _table(
-                ["Event", "Recorded when"], ((f"`{type}`", meaning) for type, meaning in meanings.OF_EVENTS.items())
+                ["Event", "Version", "Recorded when"],
+                ((f"`{type}`", str(version_of(type)), meaning) for type, meaning in meanings.OF_EVENTS.items()),
             ),
         ]
     )

@@ -11,6 +11,10 @@ Json: TypeAlias = bool | int | float | str | Sequence["Json"] | Mapping[str, "Js
 Decision: TypeAlias = Literal["allow", "ask", "deny"]
 
 
+# What is recorded survives: a kill of the daemon, or a power cut too.
+Durability: TypeAlias = Literal["process", "power"]
+
+
 class Access(enum.StrEnum):
     """What a body can reach of the workspace."""
 

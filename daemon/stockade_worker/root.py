@@ -10,7 +10,7 @@ import stat
 from collections.abc import Iterable
 from typing import Any, NoReturn
 
-from stockade_worker import kernel, secret_files, trees
+from stockade_worker import kernel, legible, secret_files, trees
 from stockade_worker.frames import encode
 
 LIBRARY = "/run/stockade/lib"  # where this package and the toolkit are inside
@@ -52,6 +52,7 @@ def become_template(plan: dict[str, Any], channel: int, *, host_uid: int | None)
             os.setresuid(host_uid, host_uid, host_uid)
         step = "interpreter"
         executable = plan["interpreter"]
+        _refuse_illegible(plan)
         os.execve(executable, [executable, "-I", "-S", "-B", "-c", _BOOT, str(kept)], {"LC_ALL": "C.UTF-8"})
     except BaseException as error:
         number = getattr(error, "errno", None) or 0
@@ -63,8 +64,22 @@ def become_template(plan: dict[str, Any], channel: int, *, host_uid: int | None)
             if isinstance(error, trees.Unusable | secret_files.Unusable)
             else f"{type(error).__name__}: {error}",
         }
+        if isinstance(error, legible.Illegible):
+            failure |= {"step": "legible", "message": str(error), "directory": error.directory}
         os.write(3, encode(failure))
     os._exit(1)
+
+
+def _refuse_illegible(plan: dict[str, Any]) -> None:
+    """Raises Illegible for what the zygote will be run from. Directories above count for nothing: they are not here."""
+    for tree in plan["trees"]:
+        legible.refuse(tree)
+        # This process has the same interpreter, whose library may be closed where its prefix is not.
+        own = os.path.dirname(os.__file__)
+        if own.startswith(f"{tree}/"):
+            legible.refuse(own)
+    for name, source in plan["library"].items():
+        legible.refuse_package(source, place=f"{LIBRARY}/{name}")
 
 
 def build(plan: dict[str, Any]) -> list[str]:

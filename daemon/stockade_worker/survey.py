@@ -13,7 +13,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
-from stockade_worker import idmap, kernel, userns
+from stockade_worker import idmap, kernel, legible, userns
 
 _INSIDE = 1000
 _worker: int | None = None
@@ -29,9 +29,10 @@ _CALLS: Final = {"openat2": (437, "5.6"), "fsopen": (430, "5.2"), "open_tree": (
 
 
 def main() -> None:
-    """Arguments: a host uid that templates have, or "-"; an empty directory that may be used up; paths to id-map."""
+    """Arguments: a host uid that templates have, or "-"; an empty directory that may be used up; the packages that
+    workers import, as JSON; paths to id-map."""
     global _worker
-    place, paths = sys.argv[2], sys.argv[3:]
+    place, packages, paths = sys.argv[2], json.loads(sys.argv[3]), sys.argv[4:]
     root = os.geteuid() == 0
     _worker = None if sys.argv[1] == "-" else int(sys.argv[1])
     own = {name: _layers(f"{place}/{name}") for name in ("user", "root")}
@@ -39,6 +40,7 @@ def main() -> None:
         "landlock": _landlock(),
         "calls": [f"{name} (Linux {since})" for name, (number, since) in _CALLS.items() if not _known(number)],
         "seccomp": _asked(_seccomp),
+        "packages": _asked(partial(_packages, packages)),
         "user": _asked(_user),
         "mount": _asked(_mount),
         "proc": _asked(_proc),
@@ -100,12 +102,31 @@ def _seccomp() -> None:
         kernel.call(_SECCOMP, _SECCOMP_GET_ACTION_AVAIL, 0, value, what="seccomp")
 
 
-def _user(more: int = 0) -> None:
-    """As a template does: when it has given up root."""
+def _packages(paths: list[str]) -> None:
+    """As a template does that has them mounted: what lies above them does not count."""
+    held = [(path, os.open(path, os.O_PATH | os.O_DIRECTORY)) for path in paths]
+    _become_worker()
+    for path, descriptor in held:
+        try:
+            # Not through /proc/self/fd: a process that has changed its uid may not look there.
+            os.fchdir(descriptor)
+            legible.refuse_package(path, place=".")
+        except PermissionError as error:
+            illegible = error if isinstance(error, legible.Illegible) else legible.Illegible(path, path)
+            raise PermissionError(errno.EACCES, str(illegible)) from error
+
+
+def _become_worker() -> None:
     if _worker is not None:
         os.setgroups([])
         os.setresgid(_worker, _worker, _worker)
         os.setresuid(_worker, _worker, _worker)
+
+
+def _user(more: int = 0) -> None:
+    """As a template does: when it has given up root."""
+    _become_worker()
+    if _worker is not None:
         kernel.prctl(kernel.PR_SET_DUMPABLE, 1)  # or /proc/self is still root's; a template executes a program instead
     uid, gid = os.getuid(), os.getgid()
     kernel.unshare(kernel.CLONE_NEWUSER)

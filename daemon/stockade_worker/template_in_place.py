@@ -6,7 +6,7 @@ What its workers have instead stands in enter_in_place.py.
 import os
 from typing import Any, NoReturn
 
-from stockade_worker import kernel, privileges
+from stockade_worker import kernel, legible, privileges
 from stockade_worker.frames import encode
 
 _BOOT = "import sys; sys.path[:0] = sys.argv[3:]; from stockade_worker.zygote import main; main()"
@@ -34,9 +34,10 @@ def become_template(plan: dict[str, Any], channel: int, *, parent: int) -> NoRet
             privileges.clear()
         step = "interpreter"
         executable = plan["interpreter"]
-        for path in (executable, *plan["trees"], *plan["packages"].values()):
-            if not os.access(path, os.R_OK | os.X_OK):
-                raise PermissionError(f"uid {os.getuid()} cannot read {path}")
+        for path in (executable, *plan["trees"]):
+            legible.refuse(path)
+        for path in plan["packages"].values():
+            legible.refuse_package(path)
         paths = sorted({os.path.dirname(path) for path in plan["packages"].values()})
         arguments = [executable, "-I", "-S", "-B", "-c", _BOOT, str(kept), str(parent), *paths]
         os.execve(executable, arguments, {"LC_ALL": "C.UTF-8"})
@@ -46,7 +47,7 @@ def become_template(plan: dict[str, Any], channel: int, *, parent: int) -> NoRet
             "type": "failed",
             "step": f"{step} in place",
             "errno": number,
-            "message": f"{type(error).__name__}: {error}",
+            "message": str(error) if isinstance(error, legible.Illegible) else f"{type(error).__name__}: {error}",
         }
         os.write(3, encode(failure))
     os._exit(1)

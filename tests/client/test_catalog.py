@@ -172,18 +172,26 @@ def test_tool_check_tells_a_wrong_name_among_the_other_findings(stockade: Stocka
         assert line.endswith(words) or (words == "ends in .py or .toml" and words in line)
 
 
-@pytest.mark.parametrize("which", ["file", "directory"])
-def test_tool_check_judges_who_could_write_the_file(stockade: Stockade, workspace: Path, which: str) -> None:
+@pytest.mark.parametrize(
+    ("which", "mode", "whom"),
+    [
+        ("file", 0o664, "its group (mode 0664)"),
+        ("file", 0o646, "others (mode 0646)"),
+        ("directory", 0o777, "its group and others (mode 0777)"),
+    ],
+)
+def test_tool_check_judges_who_could_write_the_file(
+    stockade: Stockade, workspace: Path, which: str, mode: int, whom: str
+) -> None:
     place = workspace / "tools"
     place.mkdir()
     (place / "greet.py").write_text(TOOL)
-    (place / "greet.py" if which == "file" else place).chmod(0o775)
+    (place / "greet.py" if which == "file" else place).chmod(mode)
     path = "tools/greet.py" if which == "file" else "tools"
     done = stockade("tool", "check", "tools/greet.py")
     assert done.returncode == 1
     assert done.stderr.decode() == (
-        f"stockade: tools/greet.py:1: {path} is writable for others (mode 0775), who could put anything there: "
-        f"chmod go-w {path}\n"
+        f"stockade: tools/greet.py:1: {path} is writable for {whom}, who could put anything there: chmod go-w {path}\n"
     )
     link = workspace / "greet.py"
     link.symlink_to(place / "greet.py")

@@ -35,6 +35,22 @@ def test_every_command_has_its_help(stockade: Stockade, name: str) -> None:
     assert b"Usage: " in done.stdout
 
 
+@pytest.mark.parametrize("module", ["click", "stockade_client.commands.exec", "grpc", "stockade_client.private"])
+def test_ctrl_c_while_a_module_is_looked_for_is_130_without_a_word(workspace: Path, module: str) -> None:
+    code = (
+        "import os, signal, sys\n"
+        "class Interrupting:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        f"        if name == {module!r}:\n"
+        "            os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Interrupting())\n"
+        "from stockade_client.__main__ import main\n"
+        "main(['exec', '--profile', 'dev', '--private', '--', 'echo', 'ran'])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=workspace, capture_output=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
+
+
 def test_exec_passes_bytes_and_status_through(stockade: Stockade) -> None:
     done = stockade("exec", "--profile", "dev", "--", "sh", "-c", r"printf 'a\377\000b'; echo no >&2; exit 7")
     assert done.stdout == b"a\xff\x00b"

@@ -94,6 +94,14 @@ def test_an_edit_without_a_session_is_told_that_it_had_one_of_its_own(stockade: 
     assert OF_ITS_OWN not in in_a_session.stderr
 
 
+def test_an_unknown_tool_of_a_private_daemon_tells_where_tools_of_ones_own_are(stockade: Stockade) -> None:
+    said = b"a private daemon answered, which has no tools of your own; set STOCKADE_ADDRESS"
+    private = stockade("call", "words", "--profile", "dev", "--private")
+    assert private.returncode == 1
+    assert private.stderr.startswith(b"stockade: UNKNOWN_TOOL: ")
+    assert said in private.stderr.splitlines()[-1]
+
+
 def test_the_catalog_tells_all_that_a_tool_says_and_what_must_be_given(
     stockade: Stockade, environment: dict[str, str]
 ) -> None:

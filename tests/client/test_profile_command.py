@@ -39,11 +39,14 @@ def test_explain_says_of_every_setting_which_line_set_it(stockade: Stockade, wor
     done = stockade("profile", "explain", "mine.toml", "--json")
     found = {str(row["key"]): row for row in rows(done.stdout)}
     assert (found["limits.cpu_s"]["value"], found["limits.cpu_s"]["source"], found["limits.cpu_s"]["line"]) == (
-        "1", "mine.toml", 5
+        1, "mine.toml", 5
     )  # fmt: skip
-    assert (found["environment.set.A"]["value"], found["environment.set.A"]["line"]) == ('"b"', 7)
+    assert (found["environment.set.A"]["value"], found["environment.set.A"]["line"]) == ("b", 7)
+    assert (found["environment.set.A"]["toml"], found["limits.cpu_s"]["toml"]) == ('"b"', "1")
+    assert found["widen"]["value"] == ["environment.set"]
+    assert found["filesystem.mounts"]["value"] == []
     assert str(found["limits.wall_s"]["source"]).endswith("/dev.toml")
-    assert found["limits.wall_s"]["value"] == "600"
+    assert found["limits.wall_s"]["value"] == 600
     said = stockade("profile", "explain", "mine.toml").stdout.decode()
     assert "limits.cpu_s" in said
     assert "= 1  # mine.toml:5\n" in said

@@ -205,7 +205,7 @@ async def test_a_profile_file_is_taken_by_a_private_daemon(daemon: Daemon, works
 
 
 async def test_connecting_where_nobody_answers_says_what_to_do(scratch: Path) -> None:
-    with pytest.raises(NoDaemon, match="stockaded serve"):
+    with pytest.raises(NoDaemon, match="serve --socket /"):
         async with connect(f"unix:{scratch}/nobody.sock"):
             pass
 

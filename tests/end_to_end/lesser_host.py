@@ -73,6 +73,12 @@ def no_cgroups() -> None:
         kernel.mount("nothing", CGROUPS, "tmpfs", 0)
 
 
+def space() -> None:
+    """A file system for temporary files that holds next to nothing."""
+    _own_mounts()
+    kernel.mount("little", os.environ["TMPDIR"], "tmpfs", 0, "size=512k")
+
+
 def _refuse(number: int, *names: str) -> None:
     rules = pyseccomp.SyscallFilter(pyseccomp.ALLOW)
     for name in names:
@@ -100,7 +106,7 @@ LACKS: dict[str, Callable[[], None]] = {
     each.__name__: each
     for each in (
         landlock, landlock_off, user_namespaces, user_namespaces_by_setting, time_namespaces, overlay,
-        cgroups_read_only, no_cgroups,
+        cgroups_read_only, no_cgroups, space,
     )
 }  # fmt: skip
 

@@ -4,8 +4,11 @@ import functools
 import json
 import os
 import re
+import shlex
+import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -206,6 +209,48 @@ def test_without_user_namespaces_and_landlock_that_holds_signals_nothing_runs(wo
     assert said["error"]["code"] == "SANDBOX_UNAVAILABLE"
 
 
+@pytest.mark.skipif(not ROOT, reason="needs root, whose workers have another uid")
+def test_an_installation_that_others_cannot_read_is_named_with_the_remedy(workspace: Path, scratch: Path) -> None:
+    installed = Path(tempfile.mkdtemp(dir=scratch))
+    places = [installed / name for name in ("daemon", "client", "proto")]
+    for place in places:
+        shutil.copytree(PROJECT / place.name, place, symlinks=False)
+    subprocess.run(["chmod", "-R", "go-rwx", installed], check=True)
+
+    def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
+        environment = {name: value for name, value in os.environ.items() if name != "STOCKADE_ADDRESS"}
+        return subprocess.run(
+            [sys.executable, "-m", "stockade_client", *arguments],
+            cwd=workspace,
+            env=environment | {"PYTHONPATH": os.pathsep.join(map(str, places))},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=COMMAND_S,
+            check=False,
+        )
+
+    packages = [str(installed / "daemon" / name) for name in ("stockade_toolkit", "stockade_worker")]
+    remedy = ["chmod", "-R", "go+rX", *packages]
+    done = run("exec", "--profile", "dev", "--", "true")
+    assert done.returncode == 125
+    assert re.search(rf"uid \d+ cannot read {installed}/daemon/stockade_\w+,", done.stderr)
+    assert shlex.join(remedy) in done.stderr
+    found = Doctor(run("doctor", "--json"))
+    assert found.state("python") == "missing"
+    assert found.findings["python"]["remedy"] == shlex.join(remedy)
+    assert re.search(rf"uid \d+ cannot read {installed}/daemon/stockade_\w+$", found.findings["python"]["found"])
+    assert all(shlex.join(remedy) in each["reason"] for each in found.profiles.values())
+    # One module that was written later, by somebody with another umask.
+    subprocess.run(remedy, check=True)
+    module = installed / "daemon" / "stockade_worker" / "frames.py"
+    module.chmod(0o600)
+    assert f"cannot read {module}," in run("exec", "--profile", "dev", "--", "true").stderr
+    subprocess.run(remedy, check=True)
+    assert run("exec", "--profile", "dev", "--", "echo", "ran").stdout == "ran\n"
+    assert Doctor(run("doctor", "--json")).state("python") == "ok"
+
+
 def example(section: str) -> str:
     """The profile that docs/profiles.md shows there."""
     _, _, text = (PROJECT / "docs" / "profiles.md").read_text().partition(f"\n## {section}\n")
@@ -269,6 +314,20 @@ def test_without_overlays_functions_run_and_commands_do_not(workspace: Path) -> 
     where = ["--profile", "strict", "--workspace", str(workspace), "--json"]
     assert json.loads(run("call", "read", '{"path": "a.txt"}', *where).stdout)["ok"]
     assert json.loads(run("call", "shell", '{"command": "true"}', *where).stdout)["error"]["code"] == "SANDBOX_FAILED"
+
+
+def test_a_private_daemon_without_room_says_where_to_make_some(
+    workspace: Path, directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    temporary = directory / "tmp"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    much = ["sh", "-c", "head -c 3000000 /dev/zero"]
+    done = on_a_host_without("space")("exec", "--profile", "dev", "--workspace", str(workspace), "--", *much)
+    assert done.returncode == 125
+    assert f"Make room in {temporary}, or set TMPDIR to a directory that has more; look at the workspace" in done.stderr
+    for wrong in ("restart", "a fault of the daemon", ".;", "..\n"):
+        assert wrong not in done.stderr, done.stderr
 
 
 def test_an_address_where_nobody_answers_is_infrastructure(stockade: Stockade, stockaded: Stockaded) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from stockade_daemon.errors import RequestError
+from stockade_daemon.errors import GateRefusal, RequestError
 from stockade_daemon.gate import syscalls
 from stockade_daemon.gate.gate import Gate
 from stockade_daemon.gate.intents import WriteIntent
@@ -185,6 +185,12 @@ async def test_near_names_are_offered(actor: "Actor", root: Path, refused: Refus
         await actor.read("src/\xe4.py")
     with refused("FS_NOT_FOUND", "Near it there is src."):
         await actor.read("scr/settings.py")
+
+
+async def test_a_missing_file_sends_nobody_to_a_tool_that_the_profile_may_refuse(actor: "Actor") -> None:
+    with pytest.raises(GateRefusal) as refusal:
+        await actor.read("nothing/like/it")
+    assert refusal.value.message == "nothing/like/it does not exist. Check the path."
 
 
 async def test_a_name_that_leads_to_another_file_now_is_stale(actor: "Actor", root: Path, refused: Refused) -> None:

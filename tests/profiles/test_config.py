@@ -23,7 +23,8 @@ def test_every_key_is_read(tmp_path: Path) -> None:
         tmp_path,
         "[daemon]\nsocket = '/a/b.sock'\nstate = '/c'\nworkspaces = ['/w', '/v']\n[profiles]\npaths = ['/p']\n"
         "[tools]\npaths = ['/t']\npackages = ['one']\n"
-        "[plugins]\nenabled = ['mine']\n",
+        "[plugins]\nenabled = ['mine']\n"
+        "[ledger]\ndurability = 'power'\nkeep_days = 30\n",
     )
     assert config.load(path, environ={}) == config.Config(
         socket=Path("/a/b.sock"),
@@ -32,6 +33,8 @@ def test_every_key_is_read(tmp_path: Path) -> None:
         profile_directories=(Path("/p"),),
         tool_directories=(Path("/t"),),
         tool_packages=("one",),
+        durability="power",
+        keep_days=30,
         plugins=("mine",),
     )
 
@@ -54,6 +57,11 @@ def test_a_flag_wins_over_the_file(tmp_path: Path) -> None:
             "[deamon]\nsocket = '/a'",
             "stockade.toml:1:1: unknown key 'deamon' at the top of the file; the nearest valid k",
         ),
+        (
+            "[ledger]\ndurability = 'disk'",
+            'stockade.toml:2:1: `ledger.durability` is "disk"; it must be "process" or "power"',
+        ),
+        ("[ledger]\nkeep_days = -1", "from 0 to 36500"),
         ("[daemon]\nsocket = 'a.sock'", "write the absolute path, beginning with /"),
         ("[daemon]\nworkspaces = ['/w', 3]", "element 2 must be a path in quotes, not a whole number"),
         ("[daemon]\nsocket = '/" + "x" * 107 + "'", "stockade.toml:2:1: the socket path"),

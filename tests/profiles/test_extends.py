@@ -133,6 +133,18 @@ def test_a_mistake_in_a_base_is_answered_with_the_bases_line(tmp_path: Path) -> 
         load(tmp_path, "mine")
 
 
+def test_a_base_that_stands_twice_is_told_where_it_is_named_beside_the_files_own_mistakes(tmp_path: Path) -> None:
+    write(tmp_path, dev="", mine="# mine\nextends = 'dev'\nwall = 1")
+    with pytest.raises(ConfigurationError) as refused:
+        load(tmp_path, "mine")
+    twice, unknown = map(str, refused.value.mistakes)
+    assert twice.startswith(
+        f"{tmp_path}/mine.toml:2:1: `extends` names 'dev', which cannot be used: {tmp_path}/dev.toml:1:1: "
+    )
+    assert "two profiles are named 'dev'" in twice
+    assert unknown.startswith(f"{tmp_path}/mine.toml:3:1: unknown key 'wall'")
+
+
 def test_an_unknown_base_is_answered_with_the_line_that_names_it(tmp_path: Path) -> None:
     write(tmp_path, base="# first\nextends = 'absent'", mine="extends = 'base'")
     with pytest.raises(ConfigurationError, match=r"base\.toml:2:1: `extends` names 'absent', but no profile is named"):

@@ -18,6 +18,10 @@ _UNSEEN: Final = frozenset({"FS_NOT_OBSERVED", "FS_PARTIAL_OBSERVATION"})
 _OF_ITS_OWN: Final = (
     "each `stockade call` without --session is a session of its own; use --session NAME with a running daemon"
 )
+_WITHOUT_ITS_OWN: Final = (
+    "a private daemon answered, which has no tools of your own; set STOCKADE_ADDRESS to the address of the daemon "
+    "that has them (unix:PATH of its --socket)"
+)
 
 
 @click.command()
@@ -80,6 +84,8 @@ def command(
         show(result, as_json=as_json)
         if session_id is None and result.error is not None and result.error.code in _UNSEEN:
             complain(_OF_ITS_OWN)
+        if daemon.info.private and result.error is not None and result.error.code == "UNKNOWN_TOOL":
+            complain(_WITHOUT_ITS_OWN)
         return OK if result.ok else FAILED
 
     run(body)

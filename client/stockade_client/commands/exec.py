@@ -69,7 +69,7 @@ def command(profile: str, workspace: str, timeout: float | None, yes: bool, argv
 async def _longest(daemon: "client.Daemon", profile: str) -> float:
     """The profile's wall_s, in seconds."""
     settings = (await daemon.profiles.explain(profile)).settings
-    (seconds,) = [each.value for each in settings if each.key == "limits.wall_s"]
+    (seconds,) = [each.toml for each in settings if each.key == "limits.wall_s"]
     return float(seconds)
 
 

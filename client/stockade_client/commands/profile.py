@@ -75,7 +75,7 @@ def explain(profile: str, as_json: bool) -> None:
         width = max((len(each.key) for each in explained.settings), default=0)
         for each in explained.settings:
             place = f"{each.source}:{each.line}" if each.source else "default"
-            _print(each, as_json, f"{visible(each.key):<{width}} = {visible(each.value)}  # {visible(place)}")
+            _print(each, as_json, f"{visible(each.key):<{width}} = {visible(each.toml)}  # {visible(place)}")
         _say_what_stays(explained.fault)
         return OK
 

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Final, NoReturn
 
 import stockade_client as client
+from stockade_client import interruption
 from stockade_client.addresses import running_daemon
 from stockade_client.commands import options
 from stockade_client.recording import FaultyRecording
@@ -66,7 +67,8 @@ def run(body: Callable[[], Coroutine[None, None, int]], *, infrastructure: int =
     """
     ended_by: list[signal.Signals] = []
     try:
-        status = asyncio.run(_cancelled_by_signals(body, ended_by))
+        with interruption.is_raised():
+            status = asyncio.run(_cancelled_by_signals(body, ended_by))
         sys.stdout.flush()
     except KeyboardInterrupt:
         status = 128 + signal.SIGINT

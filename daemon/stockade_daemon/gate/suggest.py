@@ -27,7 +27,7 @@ def not_found(workspace: Workspace, path: bytes, *, hides: Callable[[bytes], boo
         near = []
     if near:
         text += f" Near it there {'is' if len(near) == 1 else 'are'} {', '.join(near)}."
-    return GateRefusal("FS_NOT_FOUND", f"{text} Check the path; `shell` with `ls` shows what is there.")
+    return GateRefusal("FS_NOT_FOUND", f"{text} Check the path.")
 
 
 def _near(place: Resolved, hides: Callable[[bytes], bool]) -> list[str]:

@@ -6,11 +6,11 @@ by one after a refusal runs them again.
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from stockade_daemon.errors import RequestError
 from stockade_daemon.ledger import queries
-from stockade_daemon.ledger.records import CallRecord, SessionRecord
+from stockade_daemon.ledger.records import CallRecord, Resolution, SessionRecord
 from stockade_daemon.ledger.writer import Tail, Transaction
 
 SESSION_OPENED = "session/opened"
@@ -19,10 +19,13 @@ SESSION_CLOSED = "session/closed"
 TOOL_CALL = "tool/call"
 CALL_DISPATCHED = "call/dispatched"
 TOOL_RESULT = "tool/result"
+CALL_RESOLVED = "call/resolved"
 
 # These move a session or a call to another state, so they are recorded by the change that does it and by no
 # other.
-RESERVED = frozenset({SESSION_OPENED, SESSION_PROFILE, SESSION_CLOSED, TOOL_CALL, CALL_DISPATCHED, TOOL_RESULT})
+RESERVED = frozenset(
+    {SESSION_OPENED, SESSION_PROFILE, SESSION_CLOSED, TOOL_CALL, CALL_DISPATCHED, TOOL_RESULT, CALL_RESOLVED}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +153,69 @@ def settle(entry: Entry, outputs: Mapping[str, bytes]) -> Callable[[Transaction]
     return change
 
 
+def resolve(entry: Entry, wanted: Resolution) -> Callable[[Transaction], CallRecord]:
+    """Records what became of a call whose outcome is unknown, also in a closed session. Again the same is nothing.
+
+    The record with what is resolved.
+    """
+
+    def change(transaction: Transaction) -> CallRecord:
+        found = queries.call(transaction.connection, entry.session_id, entry.call_id)
+        if found is None:
+            raise _no_call(entry)
+        code = _code(found)
+        if code != "TOOL_OUTCOME_UNKNOWN":
+            raise RequestError(
+                "FAILED_PRECONDITION",
+                f"The call {entry.call_id!r} of session {entry.session_id!r} "
+                + (f"ended with {code}" if found.state == "settled" else "has no result yet")
+                + "; only one that ended with TOOL_OUTCOME_UNKNOWN is for somebody to resolve.",
+            )
+        if found.resolution is None:
+            tail = transaction.tail(entry.session_id)
+            transaction.record_behind(tail, entry.session_id, entry.type, entry.call_id, entry.time_ms, entry.body)
+            return replace(found, resolution=wanted)
+        if (found.resolution.done, found.resolution.note) != (wanted.done, wanted.note):
+            raise RequestError(
+                "ALREADY_EXISTS",
+                f"The call {entry.call_id!r} of session {entry.session_id!r} was resolved before, as "
+                f"{'done' if found.resolution.done else 'not done'}; that stands. Read it with its events.",
+            )
+        return found
+
+    return change
+
+
+def remove_session(session_id: str, before_ms: int) -> Callable[[Transaction], bool]:
+    """Removes a session with all that is recorded of it; False where it is not, or no longer, one of
+    queries.expired.
+    """
+
+    def change(transaction: Transaction) -> bool:
+        connection = transaction.connection
+        if not queries.is_expired(connection, session_id, before_ms):
+            return False
+        number = transaction.tail(session_id).session_no
+        for table in ("outputs", "calls", "events", "sessions"):
+            connection.execute(f"DELETE FROM {table} WHERE session_no = ?", (number,))  # noqa: S608 - names of ours
+        transaction.forget(session_id)
+        return True
+
+    return change
+
+
+def _code(record: CallRecord) -> str:
+    """The code of a settled call's error; "ok" without one."""
+    error = None if record.result is None else record.result.get("error")
+    return str(error["code"]) if isinstance(error, Mapping) else "ok"
+
+
+def _no_call(entry: Entry) -> RequestError:
+    return RequestError(
+        "NOT_FOUND", f"There is no call {entry.call_id!r} in the session {entry.session_id!r}; start it first."
+    )
+
+
 def _keep(transaction: Transaction, tail: Tail, entry: Entry, outputs: Mapping[str, bytes]) -> None:
     transaction.connection.executemany(
         "INSERT INTO outputs (session_no, call_id, part, data) VALUES (?, ?, ?, ?)",
@@ -165,10 +231,7 @@ def _move(transaction: Transaction, tail: Tail, entry: Entry, state: str) -> Non
     if moved.rowcount:
         return
     if queries.call(transaction.connection, entry.session_id, entry.call_id) is None:
-        raise RequestError(
-            "NOT_FOUND",
-            f"There is no call {entry.call_id!r} in the session {entry.session_id!r}; start it first.",
-        )
+        raise _no_call(entry)
     raise RequestError(
         "FAILED_PRECONDITION",
         f"The call {entry.call_id!r} of session {entry.session_id!r} has its result already; read that one.",

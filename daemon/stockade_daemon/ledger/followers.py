@@ -33,3 +33,13 @@ class Followers:
     def close(self) -> None:
         self.closed = True
         self.ring(list(self._bells))
+
+
+async def rung(bell: asyncio.Event, within_s: float | None) -> bool:
+    """Waits for the bell; False where it was not rung within that many seconds."""
+    try:
+        async with asyncio.timeout(within_s):
+            await bell.wait()
+    except TimeoutError:
+        return False
+    return True

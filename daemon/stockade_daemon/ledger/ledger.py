@@ -1,8 +1,9 @@
 """The ledger: what happened, in order, and what every call came to.
 
 Events of a session are numbered 1, 2, 3 … without gaps. Everything awaited here is durable when it returns:
-it survives a kill of the daemon at any moment. `note` is for facts that only have to be in order: they are
-durable when a later awaited change returns, and a few milliseconds later in any case.
+it survives a kill of the daemon at any moment, and a power cut where the ledger was opened so. `note` is for
+facts that only have to be in order: they are durable when a later awaited change returns, and a few
+milliseconds later in any case.
 """
 
 import hashlib
@@ -10,7 +11,7 @@ import json
 import os
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
@@ -20,16 +21,18 @@ from stockade_daemon import json_text
 from stockade_daemon.errors import RequestError
 from stockade_daemon.ledger import changes, queries
 from stockade_daemon.ledger.file import opened
-from stockade_daemon.ledger.followers import Followers
+from stockade_daemon.ledger.followers import Followers, rung
 from stockade_daemon.ledger.readers import Readers
-from stockade_daemon.ledger.records import CallRecord, SessionRecord, Unsettled
+from stockade_daemon.ledger.records import CallRecord, Resolution, SessionRecord, Unsettled
 from stockade_daemon.ledger.writer import Writer
-from stockade_daemon.values import Event, Json
+from stockade_daemon.values import Durability, Event, Json
 
 # A value whose JSON text is longer is kept beside the event, as the output part "value": events are read by
 # the thousand, and a page of them has to fit a message.
 INLINE_VALUE_BYTES: Final = 64 * 1024
 VALUE_PART: Final = "value"
+# What to do once the disk fails.
+RESTART: Final = "Make room on its disk or repair it, then restart the daemon."
 
 _PAGE_EVENTS = 500  # what a follower holds at most: this many events …
 _PAGE_CHARACTERS = 1024 * 1024  # … or this much of their bodies' text
@@ -47,17 +50,20 @@ class Ledger:
 
     @classmethod
     @asynccontextmanager
-    async def open(cls, path: str) -> AsyncIterator["Ledger"]:
+    async def open(
+        cls, path: str, *, durability: Durability = "process", remedy: str = RESTART
+    ) -> AsyncIterator["Ledger"]:
         """The ledger at `path`, made where it is missing (mode 0600; its directory has to exist).
 
-        On leaving, what is queued is committed, and followers end.
+        On leaving, what is queued is committed, and followers end. `remedy` is a sentence on what to do once the disk
+        fails or is full.
         Raises ConfigurationError; see file.opened.
         """
         followers = Followers()
-        with opened(path) as connection:
-            writer = Writer(path, connection, followers.ring)
+        with opened(path, durability) as connection:
+            writer = Writer(path, connection, followers.ring, remedy=remedy)
             try:
-                with Readers.open(path) as readers:
+                with Readers.open(path, remedy=remedy) as readers:
                     try:
                         yield cls(writer, readers, followers)
                     finally:
@@ -141,17 +147,37 @@ class Ledger:
         from the store at its own pace. Close the generator where it is left early (contextlib.aclosing).
         Raises RequestError NOT_FOUND where there is no such session.
         """
+        async with aclosing(self.follow_pages(session_id, after=after, call_id=call_id)) as pages:
+            async for page in pages:
+                for event in page.events:
+                    yield event
+
+    async def follow_pages(
+        self, session_id: str, *, after: int = 0, call_id: str | None = None, pulse_s: float | None = None
+    ) -> AsyncGenerator[queries.Page, None]:
+        """The same by pages, none of which is empty, and of which one at a time is in memory.
+
+        With `pulse_s`, there are empty ones too: one when all that there was has been given for the first time, and one
+        whenever nothing came for `pulse_s` seconds.
+        """
+        nothing = queries.Page([], complete=True, closed=False)
+        pulse_due = pulse_s is not None
         with self._followers.waiting(session_id) as bell:
             while not self._followers.closed:
                 bell.clear()
                 page = await self.page(session_id, after=after, call_id=call_id)
-                for event in page.events:
-                    yield event
-                    after = event.seq
+                if page.events:
+                    yield page
+                    after = page.events[-1].seq
                 if page.closed:
                     return
-                if page.complete:
-                    await bell.wait()
+                if not page.complete:
+                    continue
+                if pulse_due:
+                    yield nothing
+                    pulse_due = False
+                while not await rung(bell, pulse_s):
+                    yield nothing
 
     # Sessions.
 
@@ -249,6 +275,18 @@ class Ledger:
         entry = _entry(session_id, changes.TOOL_RESULT, call_id, body)
         return _event(entry, await self._writer.do(changes.settle(entry, parts)))
 
+    async def resolve(self, session_id: str, call_id: str, *, done: bool, note: str) -> CallRecord:
+        """Records what somebody found out about a call that ended with TOOL_OUTCOME_UNKNOWN, beside its result: once,
+        also in a closed session. The same again is nothing.
+
+        Raises RequestError: NOT_FOUND, FAILED_PRECONDITION (no call of that outcome), ALREADY_EXISTS (it was resolved
+        otherwise).
+        """
+        entry = _entry(
+            session_id, changes.CALL_RESOLVED, call_id, {"outcome": "done" if done else "not-done", "note": note}
+        )
+        return await self._writer.do(changes.resolve(entry, Resolution(done, note, entry.time_ms)))
+
     async def output(self, session_id: str, call_id: str, part: str) -> bytes | None:
         """What `settle` was given as that part, or a large value's JSON text; None where there is none."""
         return await self._readers.do(lambda connection: queries.output(connection, session_id, call_id, part))
@@ -258,6 +296,20 @@ class Ledger:
         way.
         """
         return await self._readers.do(queries.unsettled)
+
+    # Retention.
+
+    async def expired(self, before_ms: int) -> list[str]:
+        """Ids of closed sessions in which nothing was recorded since `before_ms`."""
+        return await self._readers.do(lambda connection: queries.expired(connection, before_ms))
+
+    async def call_ids(self, session_id: str) -> list[str]:
+        """Ids of all calls of a session."""
+        return await self._readers.do(lambda connection: queries.call_ids(connection, session_id))
+
+    async def remove_session(self, session_id: str, before_ms: int) -> bool:
+        """Removes a session with all that was recorded of it, in one transaction; False where it is not `expired`."""
+        return await self._writer.do(changes.remove_session(session_id, before_ms))
 
 
 def _free(type: str) -> str:

@@ -3,16 +3,18 @@
 import json
 import os
 import sqlite3
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from stockade_daemon.ledger.records import CallRecord, SessionRecord, Unsettled
-from stockade_daemon.values import Event
+from stockade_daemon.ledger.records import CallRecord, Resolution, SessionRecord, Unsettled
+from stockade_daemon.ledger.versions import upcast
+from stockade_daemon.values import Event, Json
 
 _EVENT = (
-    "SELECT s.session_id, e.seq, e.type, e.call_id, e.time_ms, e.body"
+    "SELECT s.session_id, e.seq, e.type, e.call_id, e.time_ms, e.body, e.version"
     " FROM events AS e JOIN sessions AS s USING (session_no)"
 )
 
@@ -25,12 +27,19 @@ _SESSION = (
 )
 
 _CALL = (
-    "SELECT s.session_id, c.call_id, c.tool, c.digest, c.state, e.body"
+    "SELECT s.session_id, c.call_id, c.tool, c.digest, c.state, e.body, e.version, r.body, r.time_ms, r.version"
     " FROM calls AS c JOIN sessions AS s USING (session_no)"
     " LEFT JOIN events AS e"
     " ON e.session_no = c.session_no AND e.call_id = c.call_id AND e.type = 'tool/result'"
+    " LEFT JOIN events AS r"
+    " ON r.session_no = c.session_no AND r.call_id = c.call_id AND r.type = 'call/resolved'"
 )
 
+_EXPIRED = (
+    "SELECT session_id FROM sessions AS s WHERE state = 'closed'"
+    " AND (SELECT time_ms FROM events AS e WHERE e.session_no = s.session_no ORDER BY seq DESC LIMIT 1) < ?"
+    " AND NOT EXISTS (SELECT * FROM calls AS c WHERE c.session_no = s.session_no AND c.state <> 'settled')"
+)
 
 _FIRST_EVENT = (
     "(SELECT min(seq) FROM events AS f WHERE f.session_no = c.session_no AND f.call_id = c.call_id AND f.call_id <> '')"
@@ -125,6 +134,25 @@ def unsettled(connection: sqlite3.Connection) -> list[Unsettled]:
         connection.execute("COMMIT")
 
 
+def expired(connection: sqlite3.Connection, before_ms: int) -> list[str]:
+    """Ids of closed sessions whose last event is older than `before_ms` and whose calls are all settled."""
+    return [row[0] for row in connection.execute(f"{_EXPIRED} ORDER BY session_no", (before_ms,))]
+
+
+def is_expired(connection: sqlite3.Connection, session_id: str, before_ms: int) -> bool:
+    return bool(connection.execute(f"{_EXPIRED} AND session_id = ?", (before_ms, session_id)).fetchall())
+
+
+def call_ids(connection: sqlite3.Connection, session_id: str) -> list[str]:
+    """Of all its calls."""
+    return [
+        row[0]
+        for row in connection.execute(
+            "SELECT call_id FROM calls JOIN sessions USING (session_no) WHERE session_id = ?", (session_id,)
+        )
+    ]
+
+
 def _select_events(
     connection: sqlite3.Connection, session_id: str, after: int, limit: int, call_id: str | None
 ) -> sqlite3.Cursor:
@@ -139,14 +167,31 @@ def _select_events(
 
 
 def _event(row: tuple[Any, ...]) -> Event:
-    session_id, seq, type_, call_id, time_ms, body = row
-    return Event(session_id, seq, type_, call_id, time_ms, MappingProxyType(json.loads(body)))
+    session_id, seq, type_, call_id, time_ms, body, version = row
+    return Event(session_id, seq, type_, call_id, time_ms, _body(type_, version, body))
+
+
+def _body(type_: str, version: int, text: str) -> Mapping[str, Json]:
+    return MappingProxyType(upcast(type_, version, json.loads(text)))
 
 
 def _call(row: tuple[Any, ...]) -> CallRecord:
-    session_id, call_id, tool, digest, state, body = row
-    result = None if body is None else MappingProxyType(json.loads(body))
-    return CallRecord(session_id, call_id, tool, digest, state, result)
+    session_id, call_id, tool, digest, state, result, version, resolution, resolved_ms, resolution_version = row
+    return CallRecord(
+        session_id,
+        call_id,
+        tool,
+        digest,
+        state,
+        None if result is None else _body("tool/result", version, result),
+        None
+        if resolution is None
+        else _resolution(_body("call/resolved", resolution_version, resolution), resolved_ms),
+    )
+
+
+def _resolution(body: Mapping[str, Any], time_ms: int) -> Resolution:
+    return Resolution(done=body["outcome"] == "done", note=body["note"], time_ms=time_ms)
 
 
 def _session(row: tuple[Any, ...]) -> SessionRecord:

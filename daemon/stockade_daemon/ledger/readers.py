@@ -21,8 +21,11 @@ _THREADS = 2  # one long page of a subscriber must not hold up a short look-up
 
 
 class Readers:
-    def __init__(self, path: str, connections: list[sqlite3.Connection], threads: ThreadPoolExecutor) -> None:
+    def __init__(
+        self, path: str, connections: list[sqlite3.Connection], threads: ThreadPoolExecutor, remedy: str
+    ) -> None:
         self._path = path
+        self._remedy = remedy
         self._threads = threads
         self._idle: queue.SimpleQueue[sqlite3.Connection] = queue.SimpleQueue()
         for connection in connections:
@@ -30,12 +33,12 @@ class Readers:
 
     @classmethod
     @contextmanager
-    def open(cls, path: str) -> Iterator["Readers"]:
+    def open(cls, path: str, *, remedy: str) -> Iterator["Readers"]:
         with ExitStack() as stack:
             connections = [stack.enter_context(closing(reader(path))) for _ in range(_THREADS)]
             # Last in, first out: the threads have ended when the connections are closed.
             threads = stack.enter_context(ThreadPoolExecutor(_THREADS, thread_name_prefix="ledger-reader"))
-            yield cls(path, connections, threads)
+            yield cls(path, connections, threads, remedy)
 
     async def do(self, query: Callable[[sqlite3.Connection], T]) -> T:
         """The query's value. Raises InfrastructureFailure where the file cannot be read."""
@@ -44,7 +47,7 @@ class Readers:
         except sqlite3.Error as error:
             raise InfrastructureFailure(
                 "FS_IO_ERROR",
-                f"The ledger {self._path} cannot be read ({error}). Repair its disk and restart the daemon.",
+                f"The ledger {self._path} cannot be read ({error}). {self._remedy}",
             ) from error
 
     def _run(self, query: Callable[[sqlite3.Connection], T]) -> T:

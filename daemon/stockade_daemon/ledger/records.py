@@ -41,6 +41,16 @@ class CallRecord:
     # The body of the call's tool/result event; None until it is settled. A value larger than
     # INLINE_VALUE_BYTES is not in it: Ledger.output(…, "value") has its JSON text.
     result: Mapping[str, Json] | None
+    resolution: "Resolution | None" = None  # of a call whose outcome was unknown
+
+
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    """What somebody found out about a call whose outcome was unknown. Its result stays as it was recorded."""
+
+    done: bool  # it did what it was to do
+    note: str  # how that is known
+    time_ms: int  # milliseconds since 1970, UTC
 
 
 @dataclass(frozen=True, slots=True)

@@ -114,7 +114,14 @@ def _body(unsettled: Unsettled, code: str, message: str, effects: str, dispatche
         "error": {"code": code, "message": message, "domain": domain, "retry": retry},
         # As they were recorded when the worker got the call; without a worker there were none.
         "layers": dispatched.body.get("layers", []) if dispatched is not None else [],
-        "usage": {"wall_s": 0.0, "cpu_s": 0.0, "max_rss_bytes": 0},
+        "usage": {
+            "wall_s": 0.0,
+            "cpu_s": 0.0,
+            "max_rss_bytes": 0,
+            "read_bytes": 0,
+            "written_bytes": 0,
+            "source": "",
+        },
         "profile_digest": _profile(unsettled),
         "effects": effects,
     }

@@ -3,8 +3,8 @@
 SCHEMAS holds one script per schema version. Opening a file applies the scripts after its own version, so an
 empty file (version 0) and an older one take the same way. A script is never changed once it was released.
 
-What the schema itself forbids, whatever the code above it does: two events with one number, two tool/call or
-two tool/result events of one call, a call of no session.
+What the schema itself forbids, whatever the code above it does: two events with one number, two tool/call, two
+tool/result or two call/resolved events of one call, a call of no session.
 """
 
 from typing import Final
@@ -75,4 +75,16 @@ ALTER TABLE sessions ADD COLUMN profile_by_name INTEGER NOT NULL DEFAULT 0 CHECK
 UPDATE sessions SET profile_by_name = (profile_source <> profile_name);
 """
 
-SCHEMAS: Final = (_VERSION_1, _VERSION_2)
+# An event keeps the version that its type had when it was recorded (versions.py); of those before this schema all types
+# were in their first. event_versions: what daemons that had this file open were able to record, so that one which
+# could not read it refuses the file.
+_VERSION_3: Final = """
+ALTER TABLE events ADD COLUMN version INTEGER NOT NULL DEFAULT 1 CHECK (version > 0);
+CREATE UNIQUE INDEX one_resolution_of_a_call ON events (session_no, call_id) WHERE type = 'call/resolved';
+CREATE TABLE event_versions (
+    type TEXT PRIMARY KEY,
+    version INTEGER NOT NULL CHECK (version > 0)
+) WITHOUT ROWID;
+"""
+
+SCHEMAS: Final = (_VERSION_1, _VERSION_2, _VERSION_3)

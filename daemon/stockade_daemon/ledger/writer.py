@@ -21,6 +21,7 @@ from typing import Any, Generic, TypeVar
 
 from stockade_daemon.errors import InfrastructureFailure, RequestError
 from stockade_daemon.ledger.neighbour import Neighbour
+from stockade_daemon.ledger.versions import version_of
 
 _log = logging.getLogger(__name__)
 
@@ -70,14 +71,21 @@ class Transaction:
 
     def record(self, session_id: str, type: str, call_id: str, time_ms: int, body: str) -> int:
         """Adds an event to an open session; its sequence number."""
-        tail = self.open_tail(session_id)
+        return self.record_behind(self.open_tail(session_id), session_id, type, call_id, time_ms, body)
+
+    def record_behind(self, tail: Tail, session_id: str, type: str, call_id: str, time_ms: int, body: str) -> int:
+        """The same for a session that may be closed."""
         self.connection.execute(
-            "INSERT INTO events (session_no, seq, type, call_id, time_ms, body) VALUES (?, ?, ?, ?, ?, ?)",
-            (tail.session_no, tail.seq + 1, type, call_id, time_ms, body),
+            "INSERT INTO events (session_no, seq, type, call_id, time_ms, body, version) VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (tail.session_no, tail.seq + 1, type, call_id, time_ms, body, version_of(type)),
         )
         tail.seq += 1
         self.touched.add(session_id)
         return tail.seq
+
+    def forget(self, session_id: str) -> None:
+        """The session is gone."""
+        self._tails.pop(session_id, None)
 
     def begin(self) -> None:
         self.touched.clear()
@@ -119,12 +127,16 @@ class Queued(Generic[T]):
 class Writer:
     """Owned by the event loop that made it; every method but those of the thread is called there."""
 
-    def __init__(self, path: str, connection: sqlite3.Connection, committed: Callable[[set[str]], None]) -> None:
-        """`committed` is called in the loop, with the sessions that have new events, after each commit."""
+    def __init__(
+        self, path: str, connection: sqlite3.Connection, committed: Callable[[set[str]], None], *, remedy: str
+    ) -> None:
+        """`committed` is called in the loop, with the sessions that have new events, after each commit. `remedy` is a
+        sentence on what to do once nothing can be written."""
         self.transactions = 0  # commits so far
         self.changes = 0  # changes that they held
         self.failure: InfrastructureFailure | None = None  # set once, when nothing can be written any more
         self._path = path
+        self._remedy = remedy
         self._transaction = Transaction(connection)
         self._committed = committed
         self._loop = asyncio.get_running_loop()
@@ -283,7 +295,7 @@ class Writer:
             self.failure = InfrastructureFailure(
                 "FS_IO_ERROR",
                 f"The ledger {self._path} cannot be written ({error}), so nothing more is run or recorded. "
-                "Make room on its disk or repair it, then restart the daemon.",
+                f"{self._remedy}",
             )
             _log.critical("%s", self.failure.message)
 

@@ -21,7 +21,7 @@ from stockade_daemon.registry.generations import Generations
 from stockade_daemon.registry.registry import Registry
 from stockade_daemon.sandbox.pool import Pool
 from stockade_daemon.sandbox.room import Hidden
-from stockade_daemon.values import Call, Outcome, Profile, Session
+from stockade_daemon.values import Call, Durability, Outcome, Profile, Session
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +91,7 @@ class Services:
     tools: Generations
     describing: Describing
     outputs: Path  # a private directory for outputs that are too long for memory
+    durability: Durability  # what the ledger and those outputs survive
     pre_execute: Waterfall[Judged, PreDecision]
     guards: Guards
     execute: Waterfall[Judged, Outcome]

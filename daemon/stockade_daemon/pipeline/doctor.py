@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from stockade_daemon.errors import ConfigurationError, SandboxFailure
 from stockade_daemon.pipeline.rules import Rules
 from stockade_daemon.profiles import read as profiles
+from stockade_daemon.sandbox import library
 from stockade_daemon.sandbox.findings import findings
 from stockade_daemon.sandbox.pool import Pool
+from stockade_daemon.sandbox.survey import Answer
 from stockade_daemon.values import Access, Finding, ProfileFinding
 
 
@@ -31,7 +33,7 @@ async def examine(pool: Pool, rules: Rules) -> Examination:
     tried = tuple([await _tried(pool, name) for name in shipped])
     layers = next((each.layers for each in tried if each.layers), ())
     survey = await pool.survey(rules.workspaces)
-    return Examination((*findings(survey, layers), _python()), tried)
+    return Examination((*findings(survey, layers), _python(survey.answers["packages"])), tried)
 
 
 async def _tried(pool: Pool, name: str) -> ProfileFinding:
@@ -51,8 +53,8 @@ async def _tried(pool: Pool, name: str) -> ProfileFinding:
     return ProfileFinding(name, "ok", "", profile.required_layers, layers)
 
 
-def _python() -> Finding:
-    """The interpreter, and the packages that this distribution says it needs."""
+def _python(readable: Answer) -> Finding:
+    """The interpreter, the packages that this distribution says it needs, and whether workers may read their own."""
     versions, lacking = [], []
     for name in _needed():
         try:
@@ -60,6 +62,14 @@ def _python() -> Finding:
         except importlib.metadata.PackageNotFoundError:
             lacking.append(name)
     found = f"{sys.version.split()[0]}: {', '.join(versions)}"
+    if readable.errno:
+        return Finding(
+            "python",
+            "missing",
+            f"{found}; {readable.text}",
+            "No call can run: workers have a uid of their own, which cannot read what they run from.",
+            library.opened(next(iter(library.packages().values()))),
+        )
     if not lacking:
         return Finding("python", "ok", found, "Daemon and workers have the packages that they need.")
     return Finding(

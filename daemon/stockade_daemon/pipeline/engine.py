@@ -2,7 +2,6 @@
 
 import asyncio
 import base64
-import hashlib
 import logging
 import time
 from collections.abc import AsyncIterator, Mapping
@@ -21,7 +20,7 @@ from stockade_daemon.pipeline.context import CallUnderWay, LiveSession, Services
 from stockade_daemon.pipeline.finalize import finalize
 from stockade_daemon.pipeline.identity import check_call_id, digest, frozen
 from stockade_daemon.pipeline.observe import Observer, observe
-from stockade_daemon.pipeline.output import Output
+from stockade_daemon.pipeline.output import PARTS, Output, file_of
 from stockade_daemon.pipeline.post_execute import Reviewed
 from stockade_daemon.pipeline.run import run
 from stockade_daemon.pipeline.sessions import Sessions
@@ -31,7 +30,6 @@ from stockade_daemon.values import Json, Manifest
 
 _log = logging.getLogger(__name__)
 _NO_ARGUMENTS: Mapping[str, Json] = MappingProxyType({})
-_PARTS = ("stdout", "stderr")
 MAX_ARGUMENTS = 2 * 1024 * 1024  # bytes: half a message
 _INLINE_ARGUMENTS = 256 * 1024  # bytes of arguments in a tool/call event; escaped again, they may be six times as many
 
@@ -184,7 +182,8 @@ class Engine:
             if judged is not None and refusal is None:
                 shown = cards.pending(replace(judged, call=under_way.call))
                 result["card"] = views.completed(judged.manifest, shown, result)
-            outputs = {part: data for part in _PARTS if (data := getattr(under_way, part).small)}
+            await self._sync(under_way)
+            outputs = {part: data for part in PARTS if (data := getattr(under_way, part).small)}
             settled = await self._services.ledger.settle(session.session_id, call.call_id, result, outputs)
             under_way.live.spent.learn(settled.type, settled.body)
             under_way.record = CallRecord(
@@ -206,6 +205,17 @@ class Engine:
         milliseconds = (time.monotonic() - started) * 1000
         _log.info("call %s/%s %s %s %.0f ms", session.session_id, call.call_id, call.tool, code, milliseconds)
 
+    async def _sync(self, under_way: CallUnderWay) -> None:
+        """What lies beside the ledger survives what the ledger does. Raises InfrastructureFailure."""
+        if self._services.durability == "power":
+            try:
+                for output in (under_way.stdout, under_way.stderr):
+                    await output.sync()
+            except OSError as error:
+                raise InfrastructureFailure(
+                    "FS_IO_ERROR", f"the output of the call cannot be synced to the disk: {error.strerror}"
+                ) from error
+
     async def wait(self, session_id: str, call_id: str, seconds: float) -> tuple[CallRecord, str]:
         """The call's record once it is settled, or after `seconds`; and the ask it waits for. Raises RequestError."""
         under_way = self._under_way.get((session_id, call_id))
@@ -226,9 +236,7 @@ class Engine:
             record = await self._services.ledger.call(session_id, call_id) or record
         if record.state != "settled" and key not in self._under_way and key not in self._starting:
             why = self._services.ledger.failure or "its result could not be recorded"
-            raise InfrastructureFailure(
-                "FS_IO_ERROR", f"the outcome of call {call_id} is known only after a restart of the daemon: {why}"
-            )
+            raise InfrastructureFailure("FS_IO_ERROR", f"the outcome of call {call_id} is not recorded: {why}")
         return record, self._services.approvals.waiting_for(session_id, call_id)
 
     async def cancel(self, session_id: str, call_id: str) -> None:
@@ -258,8 +266,7 @@ class Engine:
 
     def output_file(self, session_id: str, call_id: str, part: str) -> Path:
         """Where a long output of this call lies, if it has one."""
-        name = hashlib.sha256(f"{session_id}/{call_id}".encode()).hexdigest()
-        return self._services.outputs / f"{name}.{part}"
+        return file_of(self._services.outputs, session_id, call_id, part)
 
     def _output(self, live: LiveSession, call_id: str, part: str) -> Output:
         cap = live.session.profile.limits.output_mb * 1024 * 1024

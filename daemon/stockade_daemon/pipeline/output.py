@@ -4,6 +4,7 @@ The first 64 KiB stay in memory; more goes to a private file, so that a long out
 """
 
 import asyncio
+import hashlib
 import logging
 import os
 from pathlib import Path
@@ -11,6 +12,13 @@ from typing import Final
 
 _log = logging.getLogger(__name__)
 SMALL: Final = 64 * 1024
+PARTS: Final = ("stdout", "stderr")
+
+
+def file_of(outputs: Path, session_id: str, call_id: str, part: str) -> Path:
+    """Where an output lies that is too long for memory. Ids may be longer than a file's name."""
+    name = hashlib.sha256(f"{session_id}/{call_id}".encode()).hexdigest()
+    return outputs / f"{name}.{part}"
 
 
 class Output:
@@ -94,6 +102,11 @@ class Output:
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
 
+    async def sync(self) -> None:
+        """Makes what is kept survive a power cut, as far as it is in a file. Raises OSError."""
+        if self._file is not None:
+            await asyncio.to_thread(_sync, self._file, self._path.parent)
+
     @property
     def small(self) -> bytes | None:
         """All of it, where it never needed a file."""
@@ -128,6 +141,15 @@ def _write_all(descriptor: int, data: bytes | bytearray) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(descriptor, view) :]
+
+
+def _sync(file: int, directory: Path) -> None:
+    os.fsync(file)
+    above = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(above)  # the file's name
+    finally:
+        os.close(above)
 
 
 def _decoded(data: bytes) -> str:

@@ -236,7 +236,8 @@ class Sessions:
         if not self._rules.private:
             raise RequestError(
                 "PERMISSION_DENIED",
-                "this daemon takes profiles by name only; ask its admin to add the file, or use a private daemon",
+                "this daemon takes profiles by name only; ask its admin to add the file, or use a private daemon "
+                "(--private)",
             )
         return await asyncio.to_thread(
             profiles.parse,

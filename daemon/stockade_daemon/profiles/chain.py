@@ -84,6 +84,9 @@ def _base(at: Settings, files: Sequence[File], names: Sequence[str], find: Find)
         return find(base)
     except RequestError as error:
         at.document.refuse(way, f"`extends` names {base!r}, but {error.message}")
+    except ConfigurationError as error:
+        # That file was never asked about: whoever looks at this one is to hear where it comes in.
+        at.document.refuse(way, f"`extends` names {base!r}, which cannot be used: {error}")
 
 
 def merge(files: Sequence[File]) -> Settings:

@@ -20,6 +20,7 @@ class Setting:
 
     key: str  # dotted
     value: str  # as TOML writes it
+    json: str  # the same as JSON text
     source: str  # the file that set it; empty: it is the default
     line: int = 0  # from 1; 0 for a default
     column: int = 0
@@ -63,8 +64,15 @@ def _shown(key: Key[Any], value: Any) -> Any:
 def _setting(name: str, value: object, way: Way, read: list[Settings]) -> Setting:
     for at in read:
         if way in at.document.places:
-            return Setting(name, _toml(value), at.document.source, *at.document.place(way))
-    return Setting(name, _toml(value), "")
+            return Setting(name, _toml(value), _json(value), at.document.source, *at.document.place(way))
+    return Setting(name, _toml(value), _json(value), "")
+
+
+def _json(value: object) -> str:
+    """A whole number as such, also where the setting may be a fraction: so TOML shows it, too."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _toml(value: object) -> str:

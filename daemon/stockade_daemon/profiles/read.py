@@ -8,6 +8,7 @@ import importlib.resources
 import os
 import stat
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -42,6 +43,25 @@ def available(directories: Sequence[Path]) -> list[str]:
             if entry.endswith(_SUFFIX) and keys.NAME.match(entry.removesuffix(_SUFFIX))
         )
     return sorted(names)
+
+
+def misnamed(directories: Sequence[Path]) -> list[Mistake]:
+    """What to say of files that are meant as profiles and have names that no profile can have, sorted. Hidden files are
+    editors' own."""
+    found: set[Path] = set()
+    for directory in directories:
+        with suppress(OSError):
+            found.update(
+                directory / entry
+                for entry in os.listdir(directory)
+                if entry.endswith(_SUFFIX) and not entry.startswith(".")
+                if not keys.NAME.match(entry.removesuffix(_SUFFIX))
+            )
+    reason = (
+        "this cannot be a profile's name; rename it: at most 64 letters, digits and `._-`, a letter or digit first, "
+        f"then {_SUFFIX}"
+    )
+    return [Mistake(os.fsencode(path).decode("utf-8", "replace"), 1, 1, reason) for path in sorted(found)]
 
 
 def load(name: str, *, directories: Sequence[Path]) -> Profile:

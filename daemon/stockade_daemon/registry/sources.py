@@ -137,9 +137,10 @@ def insist(origin: str, path: str, found: os.stat_result) -> None:
             f"{' or '.join(f'uid {uid}' for uid in sorted(ours))}: chown {os.geteuid()} {path}"
         )
     if stranger == "writers":
+        whom = [who for bit, who in ((stat.S_IWGRP, "its group"), (stat.S_IWOTH, "others")) if found.st_mode & bit]
         raise ConfigurationError(
-            f"{origin}:1: {path} is writable for others (mode {stat.S_IMODE(found.st_mode):04o}), who could put "
-            f"anything there: chmod go-w {path}"
+            f"{origin}:1: {path} is writable for {' and '.join(whom)} (mode {stat.S_IMODE(found.st_mode):04o}), who "
+            f"could put anything there: chmod go-w {path}"
         )
 
 

@@ -22,6 +22,9 @@ _PARTS = {
     calls_pb2.OUTPUT_PART_ARGUMENTS: "arguments",
 }
 
+_OUTCOMES = {calls_pb2.OUTCOME_DONE: True, calls_pb2.OUTCOME_NOT_DONE: False}
+_LONGEST_NOTE = 4096  # bytes
+
 
 class CallsService(calls_pb2_grpc.CallsServicer):
     def __init__(self, engine: Engine, ledger: Ledger) -> None:
@@ -40,6 +43,16 @@ class CallsService(calls_pb2_grpc.CallsServicer):
     @wire.unary
     async def Cancel(self, request: calls_pb2.CancelCallRequest, context: Any) -> calls_pb2.Call:
         await self._engine.cancel(request.session_id, request.call_id)
+        return await self._call(request.session_id, request.call_id, 0)
+
+    @wire.unary
+    async def ResolveUnknown(self, request: calls_pb2.ResolveUnknownRequest, context: Any) -> calls_pb2.Call:
+        done = _OUTCOMES.get(request.outcome)
+        if done is None:
+            raise RequestError("INVALID_ARGUMENT", "outcome is neither DONE nor NOT_DONE")
+        if len(request.note.encode()) > _LONGEST_NOTE:
+            raise RequestError("INVALID_ARGUMENT", f"the note is longer than {_LONGEST_NOTE} bytes; shorten it")
+        await self._ledger.resolve(request.session_id, request.call_id, done=done, note=request.note)
         return await self._call(request.session_id, request.call_id, 0)
 
     @wire.streaming

@@ -6,6 +6,7 @@ from typing import Any
 from stockade.v1 import catalog_pb2, catalog_pb2_grpc
 from stockade_daemon import meanings
 from stockade_daemon.errors import CODES, OF_TOOLS, ConfigurationError, Refusal, RequestError
+from stockade_daemon.ledger.versions import version_of
 from stockade_daemon.pipeline.describe import Describing
 from stockade_daemon.pipeline.sessions import Sessions
 from stockade_daemon.registry import sources
@@ -83,6 +84,7 @@ class CatalogService(catalog_pb2_grpc.CatalogServicer):
                 for code, (domain, retry) in CODES.items()
             ],
             events=[
-                catalog_pb2.EventMeaning(type=type, meaning=meaning) for type, meaning in meanings.OF_EVENTS.items()
+                catalog_pb2.EventMeaning(type=type, meaning=meaning, version=version_of(type))
+                for type, meaning in meanings.OF_EVENTS.items()
             ],
         )

@@ -42,7 +42,7 @@ class DaemonService(daemon_pb2_grpc.DaemonServicer):
         return daemon_pb2.GetInfoResponse(
             version=version(),
             protocol="stockade.v1",
-            features=["profile-files"] if self._rules.private else [],
+            features=["heartbeats", *(["profile-files"] if self._rules.private else [])],
             limits=daemon_pb2.Limits(
                 message_bytes=wire.MESSAGE_BYTES,
                 arguments_bytes=MAX_ARGUMENTS,

@@ -2,11 +2,14 @@
 
 from collections.abc import AsyncIterator
 from contextlib import aclosing
-from typing import Any
+from typing import Any, Final
 
 from stockade.v1 import events_pb2, events_pb2_grpc
 from stockade_daemon.ledger.ledger import Ledger
 from stockade_daemon.rpc import wire
+
+_SHORTEST_S: Final = 0.1  # between heartbeats
+_LONGEST_S: Final = 3600.0
 
 
 class EventsService(events_pb2_grpc.EventsServicer):
@@ -17,9 +20,17 @@ class EventsService(events_pb2_grpc.EventsServicer):
     async def Read(self, request: events_pb2.ReadEventsRequest, context: Any) -> AsyncIterator[events_pb2.Event]:
         session_id, after, call_id = request.session_id, min(request.after, wire.LARGEST), request.call_id or None
         if request.follow:
-            async with aclosing(self._ledger.follow(session_id, after=after, call_id=call_id)) as events:
-                async for event in events:
-                    yield wire.event(event)
+            pulse_s = min(max(request.heartbeat_s, _SHORTEST_S), _LONGEST_S) if request.heartbeat_s > 0 else None
+            following = self._ledger.follow_pages(session_id, after=after, call_id=call_id, pulse_s=pulse_s)
+            async with aclosing(following) as pages:
+                async for page in pages:
+                    # Each waits until grpc has taken the one before: a reader that stalls costs a page, and what grpc
+                    # and the kernel hold.
+                    for event in page.events:
+                        yield wire.event(event)
+                        after = event.seq
+                    if not page.events:
+                        yield events_pb2.Event(session_id=session_id, seq=after, heartbeat=True)
             return
         while True:
             page = await self._ledger.page(session_id, after=after, call_id=call_id)

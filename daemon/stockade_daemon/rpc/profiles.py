@@ -31,7 +31,13 @@ class ProfilesService(profiles_pb2_grpc.ProfilesServicer):
     @wire.unary
     async def List(self, request: profiles_pb2.ListProfilesRequest, context: Any) -> profiles_pb2.ListProfilesResponse:
         found = [await self._named.current(name) for name in await self._named.names()]
-        return profiles_pb2.ListProfilesResponse(profiles=[_summary(each) for each in found if _is_there(each)])
+        misnamed = await asyncio.to_thread(profiles.misnamed, self._rules.profile_directories)
+        return profiles_pb2.ListProfilesResponse(
+            profiles=[
+                *(_summary(each) for each in found if _is_there(each)),
+                *(_without_name(each) for each in misnamed),
+            ]
+        )
 
     @wire.unary
     async def Show(self, request: profiles_pb2.ShowProfileRequest, context: Any) -> profiles_pb2.ShowProfileResponse:
@@ -51,7 +57,12 @@ class ProfilesService(profiles_pb2_grpc.ProfilesServicer):
         return profiles_pb2.ExplainProfileResponse(
             settings=[
                 profiles_pb2.Setting(
-                    key=each.key, value=each.value, source=each.source, line=each.line, column=each.column
+                    key=each.key,
+                    value=each.value,
+                    source=each.source,
+                    line=each.line,
+                    column=each.column,
+                    json=each.json.encode(),
                 )
                 for each in await asyncio.to_thread(explain, profile)
             ],
@@ -135,6 +146,12 @@ def _summary(standing: Standing) -> profiles_pb2.ProfileSummary:
         digest=profile.digest if profile else "",
         fault="" if fault is None else str(fault),
     )
+
+
+def _without_name(mistake: Mistake) -> profiles_pb2.ProfileSummary:
+    """Of a file whose name no profile can have."""
+    name = mistake.source.rpartition("/")[2].removesuffix(".toml")
+    return profiles_pb2.ProfileSummary(name=name, source=mistake.source, fault=str(mistake))
 
 
 def _mistake(mistake: Mistake) -> profiles_pb2.ProfileMistake:

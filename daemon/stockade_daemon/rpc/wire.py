@@ -14,6 +14,7 @@ from stockade.v1 import approvals_pb2, calls_pb2, catalog_pb2, daemon_pb2, event
 from stockade_daemon import json_text
 from stockade_daemon.errors import Busy, ConfigurationError, InfrastructureFailure, RequestError
 from stockade_daemon.ledger.records import CallRecord, SessionRecord
+from stockade_daemon.ledger.versions import version_of
 from stockade_daemon.policy.approvals import Ask
 from stockade_daemon.profiles.read import own_tightening
 from stockade_daemon.values import Event, Finding, Json, Layer, Manifest, ProfileFinding
@@ -83,6 +84,10 @@ def _status(error: Exception) -> tuple[grpc.StatusCode, str, str]:
     match error:
         case RequestError():
             return grpc.StatusCode[error.status], error.code, error.message
+        case ConfigurationError(mistakes=(_, _, *_)):
+            more = len(error.mistakes) - 1
+            text = f"{error} (and {more} more; `stockade profile check` lists every mistake of a profile)"
+            return grpc.StatusCode.INVALID_ARGUMENT, "", text
         case ConfigurationError():
             return grpc.StatusCode.INVALID_ARGUMENT, "", str(error)
         case OSError(errno=errno.EMFILE | errno.ENFILE):
@@ -140,6 +145,7 @@ def event(recorded: Event) -> events_pb2.Event:
         call_id=recorded.call_id,
         time_ms=recorded.time_ms,
         body=json_text.dump(recorded.body),
+        version=version_of(recorded.type),
     )
 
 
@@ -167,6 +173,10 @@ def call(record: CallRecord, waiting_for: str, value: bytes | None) -> calls_pb2
     )
     if record.result is not None:
         message.result.CopyFrom(_result(record.result, value))
+    if record.resolution is not None:
+        message.resolution.outcome = calls_pb2.OUTCOME_DONE if record.resolution.done else calls_pb2.OUTCOME_NOT_DONE
+        message.resolution.note = record.resolution.note
+        message.resolution.time_ms = record.resolution.time_ms
     return message
 
 
@@ -203,7 +213,7 @@ def _result(body: Mapping[str, Json], value: bytes | None) -> types_pb2.Result:
     """From the body of a tool/result event, which pipeline.outcomes or ledger.recovery made."""
     recorded: dict[str, Any] = dict(body)
     text = value if value is not None else json_text.dump(recorded["value"]) if "value" in recorded else b""
-    usage = recorded.get("usage", {})
+    usage = recorded["usage"]
     result = types_pb2.Result(
         ok=recorded["ok"],
         value=text if len(text) <= INLINE_VALUE_BYTES else b"",
@@ -211,12 +221,12 @@ def _result(body: Mapping[str, Json], value: bytes | None) -> types_pb2.Result:
         content=[types_pb2.ContentBlock(text=block) for block in recorded.get("content", ())],
         layers=[types_pb2.Layer(**layer) for layer in recorded.get("layers", ())],
         usage=types_pb2.Usage(
-            wall_s=usage.get("wall_s", 0.0),
-            cpu_s=usage.get("cpu_s", 0.0),
-            max_rss_bytes=usage.get("max_rss_bytes", 0),
-            read_bytes=usage.get("read_bytes", 0),
-            written_bytes=usage.get("written_bytes", 0),
-            source=usage.get("source", ""),
+            wall_s=usage["wall_s"],
+            cpu_s=usage["cpu_s"],
+            max_rss_bytes=usage["max_rss_bytes"],
+            read_bytes=usage["read_bytes"],
+            written_bytes=usage["written_bytes"],
+            source=usage["source"],
         ),
         profile_digest=recorded.get("profile_digest", ""),
     )

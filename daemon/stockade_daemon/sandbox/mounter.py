@@ -151,6 +151,12 @@ def unavailable(failed: dict[str, Any]) -> SandboxFailure:
             f"{library.executable()} cannot be run inside ({failed['message']}): the profile's [filesystem] system "
             "leaves out what it needs; /usr, /lib and /lib64 are usual",
         )
+    if step == "legible":
+        return SandboxFailure(
+            "SANDBOX_UNAVAILABLE",
+            f"{failed['message']}, which workers run from: open it to every uid with "
+            f"`{library.opened(str(failed['directory']))}`",
+        )
     if step == "interpreter in place":
         return SandboxFailure(
             "SANDBOX_UNAVAILABLE",

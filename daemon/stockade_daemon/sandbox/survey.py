@@ -71,7 +71,8 @@ async def survey(place: Path, workspaces: tuple[Path, ...], uids: UidRange | Non
 
 async def _kernel(worker: str, place: Path, paths: list[str]) -> dict[str, Any]:
     process = await asyncio.create_subprocess_exec(
-        library.executable(), "-I", "-S", "-B", "-c", _BOOT, str(library.source().parent), worker, str(place), *paths,
+        library.executable(), "-I", "-S", "-B", "-c", _BOOT, str(library.source().parent),
+        worker, str(place), json.dumps(list(library.packages().values())), *paths,
         stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
         env={"LC_ALL": "C.UTF-8"}, start_new_session=True, cwd="/",
     )  # fmt: skip

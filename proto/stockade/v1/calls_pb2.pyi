@@ -43,6 +43,27 @@ CALL_STATE_SETTLED: CallState.ValueType  # 3
 """has its result"""
 Global___CallState: _TypeAlias = CallState  # noqa: Y015
 
+class _Outcome:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _OutcomeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Outcome.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    OUTCOME_UNSPECIFIED: _Outcome.ValueType  # 0
+    OUTCOME_DONE: _Outcome.ValueType  # 1
+    """the call did what it was to do"""
+    OUTCOME_NOT_DONE: _Outcome.ValueType  # 2
+    """it did not"""
+
+class Outcome(_Outcome, metaclass=_OutcomeEnumTypeWrapper): ...
+
+OUTCOME_UNSPECIFIED: Outcome.ValueType  # 0
+OUTCOME_DONE: Outcome.ValueType  # 1
+"""the call did what it was to do"""
+OUTCOME_NOT_DONE: Outcome.ValueType  # 2
+"""it did not"""
+Global___Outcome: _TypeAlias = Outcome  # noqa: Y015
+
 class _OutputPart:
     ValueType = _typing.NewType("ValueType", _builtins.int)
     V: _TypeAlias = ValueType  # noqa: Y015
@@ -152,6 +173,61 @@ class CancelCallRequest(_message.Message):
 Global___CancelCallRequest: _TypeAlias = CancelCallRequest  # noqa: Y015
 
 @_typing.final
+class ResolveUnknownRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SESSION_ID_FIELD_NUMBER: _builtins.int
+    CALL_ID_FIELD_NUMBER: _builtins.int
+    OUTCOME_FIELD_NUMBER: _builtins.int
+    NOTE_FIELD_NUMBER: _builtins.int
+    session_id: _builtins.str
+    call_id: _builtins.str
+    outcome: Global___Outcome.ValueType
+    note: _builtins.str
+    """how that is known, for those who read the ledger; may be empty"""
+    def __init__(
+        self,
+        *,
+        session_id: _builtins.str = ...,
+        call_id: _builtins.str = ...,
+        outcome: Global___Outcome.ValueType = ...,
+        note: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["call_id", b"call_id", "note", b"note", "outcome", b"outcome", "session_id", b"session_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ResolveUnknownRequest: _TypeAlias = ResolveUnknownRequest  # noqa: Y015
+
+@_typing.final
+class Resolution(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    OUTCOME_FIELD_NUMBER: _builtins.int
+    NOTE_FIELD_NUMBER: _builtins.int
+    TIME_MS_FIELD_NUMBER: _builtins.int
+    outcome: Global___Outcome.ValueType
+    note: _builtins.str
+    time_ms: _builtins.int
+    """when it was recorded; milliseconds since 1970, UTC"""
+    def __init__(
+        self,
+        *,
+        outcome: Global___Outcome.ValueType = ...,
+        note: _builtins.str = ...,
+        time_ms: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["note", b"note", "outcome", b"outcome", "time_ms", b"time_ms"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Resolution: _TypeAlias = Resolution  # noqa: Y015
+
+@_typing.final
 class Call(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -161,6 +237,7 @@ class Call(_message.Message):
     STATE_FIELD_NUMBER: _builtins.int
     RESULT_FIELD_NUMBER: _builtins.int
     WAITING_FOR_FIELD_NUMBER: _builtins.int
+    RESOLUTION_FIELD_NUMBER: _builtins.int
     session_id: _builtins.str
     call_id: _builtins.str
     tool: _builtins.str
@@ -171,6 +248,10 @@ class Call(_message.Message):
     def result(self) -> _types_pb2.Result:
         """present when settled"""
 
+    @_builtins.property
+    def resolution(self) -> Global___Resolution:
+        """present when the outcome was unknown and somebody has resolved it"""
+
     def __init__(
         self,
         *,
@@ -180,10 +261,11 @@ class Call(_message.Message):
         state: Global___CallState.ValueType = ...,
         result: _types_pb2.Result | None = ...,
         waiting_for: _builtins.str = ...,
+        resolution: Global___Resolution | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["result", b"result"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["resolution", b"resolution", "result", b"result"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["call_id", b"call_id", "result", b"result", "session_id", b"session_id", "state", b"state", "tool", b"tool", "waiting_for", b"waiting_for"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["call_id", b"call_id", "resolution", b"resolution", "result", b"result", "session_id", b"session_id", "state", b"state", "tool", b"tool", "waiting_for", b"waiting_for"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

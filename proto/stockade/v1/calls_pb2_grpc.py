@@ -49,6 +49,11 @@ class CallsStub:
                 request_serializer=stockade_dot_v1_dot_calls__pb2.CancelCallRequest.SerializeToString,
                 response_deserializer=stockade_dot_v1_dot_calls__pb2.Call.FromString,
                 _registered_method=True)
+        self.ResolveUnknown = channel.unary_unary(
+                '/stockade.v1.Calls/ResolveUnknown',
+                request_serializer=stockade_dot_v1_dot_calls__pb2.ResolveUnknownRequest.SerializeToString,
+                response_deserializer=stockade_dot_v1_dot_calls__pb2.Call.FromString,
+                _registered_method=True)
         self.ReadOutput = channel.unary_stream(
                 '/stockade.v1.Calls/ReadOutput',
                 request_serializer=stockade_dot_v1_dot_calls__pb2.ReadOutputRequest.SerializeToString,
@@ -86,6 +91,18 @@ class CallsServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ResolveUnknown(self, request, context):
+        """Records what somebody found out about a call that ended with TOOL_OUTCOME_UNKNOWN: beside its result, which stays,
+        and once. Safe to repeat; resolving it otherwise is ALREADY_EXISTS. Also for calls of a closed session, to which
+        this alone adds an event.
+
+        NOT_FOUND: no such session or call. FAILED_PRECONDITION: the call ended otherwise, or not yet. INVALID_ARGUMENT: the
+        outcome is neither of the two, or the note is longer than 4096 bytes.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ReadOutput(self, request, context):
         """Bytes of a call's output from an offset on, in chunks of at most 256 KiB. With follow, goes on until the call is
         settled. Safe to drop and to start again at the next offset.
@@ -110,6 +127,11 @@ def add_CallsServicer_to_server(servicer, server):
             'Cancel': grpc.unary_unary_rpc_method_handler(
                     servicer.Cancel,
                     request_deserializer=stockade_dot_v1_dot_calls__pb2.CancelCallRequest.FromString,
+                    response_serializer=stockade_dot_v1_dot_calls__pb2.Call.SerializeToString,
+            ),
+            'ResolveUnknown': grpc.unary_unary_rpc_method_handler(
+                    servicer.ResolveUnknown,
+                    request_deserializer=stockade_dot_v1_dot_calls__pb2.ResolveUnknownRequest.FromString,
                     response_serializer=stockade_dot_v1_dot_calls__pb2.Call.SerializeToString,
             ),
             'ReadOutput': grpc.unary_stream_rpc_method_handler(
@@ -198,6 +220,33 @@ class Calls:
             target,
             '/stockade.v1.Calls/Cancel',
             stockade_dot_v1_dot_calls__pb2.CancelCallRequest.SerializeToString,
+            stockade_dot_v1_dot_calls__pb2.Call.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ResolveUnknown(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/stockade.v1.Calls/ResolveUnknown',
+            stockade_dot_v1_dot_calls__pb2.ResolveUnknownRequest.SerializeToString,
             stockade_dot_v1_dot_calls__pb2.Call.FromString,
             options,
             channel_credentials,

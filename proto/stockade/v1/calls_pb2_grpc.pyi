@@ -45,6 +45,14 @@ class CallsStub:
     """Asks for the call's end. Before the body started the result is ABORTED_BEFORE_DISPATCH, later ABORTED. A settled
     call is returned as it is. Safe to repeat.
     """
+    ResolveUnknown: _grpc.UnaryUnaryMultiCallable[_calls_pb2.ResolveUnknownRequest, _calls_pb2.Call]
+    """Records what somebody found out about a call that ended with TOOL_OUTCOME_UNKNOWN: beside its result, which stays,
+    and once. Safe to repeat; resolving it otherwise is ALREADY_EXISTS. Also for calls of a closed session, to which
+    this alone adds an event.
+
+    NOT_FOUND: no such session or call. FAILED_PRECONDITION: the call ended otherwise, or not yet. INVALID_ARGUMENT: the
+    outcome is neither of the two, or the note is longer than 4096 bytes.
+    """
     ReadOutput: _grpc.UnaryStreamMultiCallable[_calls_pb2.ReadOutputRequest, _calls_pb2.OutputChunk]
     """Bytes of a call's output from an offset on, in chunks of at most 256 KiB. With follow, goes on until the call is
     settled. Safe to drop and to start again at the next offset.
@@ -66,6 +74,14 @@ class CallsAsyncStub(CallsStub):
     Cancel: _aio.UnaryUnaryMultiCallable[_calls_pb2.CancelCallRequest, _calls_pb2.Call]  # type: ignore[assignment]
     """Asks for the call's end. Before the body started the result is ABORTED_BEFORE_DISPATCH, later ABORTED. A settled
     call is returned as it is. Safe to repeat.
+    """
+    ResolveUnknown: _aio.UnaryUnaryMultiCallable[_calls_pb2.ResolveUnknownRequest, _calls_pb2.Call]  # type: ignore[assignment]
+    """Records what somebody found out about a call that ended with TOOL_OUTCOME_UNKNOWN: beside its result, which stays,
+    and once. Safe to repeat; resolving it otherwise is ALREADY_EXISTS. Also for calls of a closed session, to which
+    this alone adds an event.
+
+    NOT_FOUND: no such session or call. FAILED_PRECONDITION: the call ended otherwise, or not yet. INVALID_ARGUMENT: the
+    outcome is neither of the two, or the note is longer than 4096 bytes.
     """
     ReadOutput: _aio.UnaryStreamMultiCallable[_calls_pb2.ReadOutputRequest, _calls_pb2.OutputChunk]  # type: ignore[assignment]
     """Bytes of a call's output from an offset on, in chunks of at most 256 KiB. With follow, goes on until the call is
@@ -103,6 +119,20 @@ class CallsServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_calls_pb2.Call, _abc.Awaitable[_calls_pb2.Call]]:
         """Asks for the call's end. Before the body started the result is ABORTED_BEFORE_DISPATCH, later ABORTED. A settled
         call is returned as it is. Safe to repeat.
+        """
+
+    @_abc_1.abstractmethod
+    def ResolveUnknown(
+        self,
+        request: _calls_pb2.ResolveUnknownRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_calls_pb2.Call, _abc.Awaitable[_calls_pb2.Call]]:
+        """Records what somebody found out about a call that ended with TOOL_OUTCOME_UNKNOWN: beside its result, which stays,
+        and once. Safe to repeat; resolving it otherwise is ALREADY_EXISTS. Also for calls of a closed session, to which
+        this alone adds an event.
+
+        NOT_FOUND: no such session or call. FAILED_PRECONDITION: the call ended otherwise, or not yet. INVALID_ARGUMENT: the
+        outcome is neither of the two, or the note is longer than 4096 bytes.
         """
 
     @_abc_1.abstractmethod

@@ -356,17 +356,21 @@ class EventMeaning(_message.Message):
 
     TYPE_FIELD_NUMBER: _builtins.int
     MEANING_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
     type: _builtins.str
     meaning: _builtins.str
+    version: _builtins.int
+    """of the bodies that are sent"""
     def __init__(
         self,
         *,
         type: _builtins.str = ...,
         meaning: _builtins.str = ...,
+        version: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["meaning", b"meaning", "type", b"type"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["meaning", b"meaning", "type", b"type", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

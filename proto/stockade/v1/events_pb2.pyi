@@ -24,11 +24,17 @@ class ReadEventsRequest(_message.Message):
     AFTER_FIELD_NUMBER: _builtins.int
     FOLLOW_FIELD_NUMBER: _builtins.int
     CALL_ID_FIELD_NUMBER: _builtins.int
+    HEARTBEAT_S_FIELD_NUMBER: _builtins.int
     session_id: _builtins.str
     after: _builtins.int
     follow: _builtins.bool
     call_id: _builtins.str
     """only this call's events; empty: all"""
+    heartbeat_s: _builtins.float
+    """With follow: a heartbeat when all events that there were have been sent, and one whenever nothing was sent for so
+    many seconds, so that silence tells of a dead connection. 0: none. Less than 0.1 counts as 0.1. A daemon that sends
+    them has the feature "heartbeats".
+    """
     def __init__(
         self,
         *,
@@ -36,10 +42,11 @@ class ReadEventsRequest(_message.Message):
         after: _builtins.int = ...,
         follow: _builtins.bool = ...,
         call_id: _builtins.str = ...,
+        heartbeat_s: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["after", b"after", "call_id", b"call_id", "follow", b"follow", "session_id", b"session_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after", b"after", "call_id", b"call_id", "follow", b"follow", "heartbeat_s", b"heartbeat_s", "session_id", b"session_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -55,6 +62,8 @@ class Event(_message.Message):
     CALL_ID_FIELD_NUMBER: _builtins.int
     TIME_MS_FIELD_NUMBER: _builtins.int
     BODY_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
+    HEARTBEAT_FIELD_NUMBER: _builtins.int
     session_id: _builtins.str
     seq: _builtins.int
     """1, 2, 3 … without gaps, per session"""
@@ -66,6 +75,10 @@ class Event(_message.Message):
     """milliseconds since 1970, UTC"""
     body: _builtins.bytes
     """JSON object, JSON text"""
+    version: _builtins.int
+    """of the body's shape, by type; what was recorded as an older one is sent as this"""
+    heartbeat: _builtins.bool
+    """No event: the stream is alive. `seq` is the number to resume after; type and body are empty. Only where asked for."""
     def __init__(
         self,
         *,
@@ -75,10 +88,12 @@ class Event(_message.Message):
         call_id: _builtins.str = ...,
         time_ms: _builtins.int = ...,
         body: _builtins.bytes = ...,
+        version: _builtins.int = ...,
+        heartbeat: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["body", b"body", "call_id", b"call_id", "seq", b"seq", "session_id", b"session_id", "time_ms", b"time_ms", "type", b"type"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["body", b"body", "call_id", b"call_id", "heartbeat", b"heartbeat", "seq", b"seq", "session_id", b"session_id", "time_ms", b"time_ms", "type", b"type", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -46,7 +46,8 @@ class EventsServicer:
 
     def Read(self, request, context):
         """Events of one session with sequence numbers greater than `after`, oldest first. With follow, goes on with new ones
-        as they are recorded, and ends when the session closes. Safe to drop and to resume from the last number seen.
+        as they are recorded, and ends when the session closes. Safe to drop and to resume from the last number seen. A
+        reader that is slow, or stalls, holds up nobody: what it has not taken is read from the ledger when it comes to it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -33,7 +33,8 @@ class EventsStub:
     def __new__(cls, channel: _aio.Channel) -> EventsAsyncStub: ...
     Read: _grpc.UnaryStreamMultiCallable[_events_pb2.ReadEventsRequest, _events_pb2.Event]
     """Events of one session with sequence numbers greater than `after`, oldest first. With follow, goes on with new ones
-    as they are recorded, and ends when the session closes. Safe to drop and to resume from the last number seen.
+    as they are recorded, and ends when the session closes. Safe to drop and to resume from the last number seen. A
+    reader that is slow, or stalls, holds up nobody: what it has not taken is read from the ledger when it comes to it.
     """
 
 @_typing.type_check_only
@@ -41,7 +42,8 @@ class EventsAsyncStub(EventsStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
     Read: _aio.UnaryStreamMultiCallable[_events_pb2.ReadEventsRequest, _events_pb2.Event]  # type: ignore[assignment]
     """Events of one session with sequence numbers greater than `after`, oldest first. With follow, goes on with new ones
-    as they are recorded, and ends when the session closes. Safe to drop and to resume from the last number seen.
+    as they are recorded, and ends when the session closes. Safe to drop and to resume from the last number seen. A
+    reader that is slow, or stalls, holds up nobody: what it has not taken is read from the ledger when it comes to it.
     """
 
 class EventsServicer(metaclass=_abc_1.ABCMeta):
@@ -52,7 +54,8 @@ class EventsServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_events_pb2.Event], _abc.AsyncIterator[_events_pb2.Event]]:
         """Events of one session with sequence numbers greater than `after`, oldest first. With follow, goes on with new ones
-        as they are recorded, and ends when the session closes. Safe to drop and to resume from the last number seen.
+        as they are recorded, and ends when the session closes. Safe to drop and to resume from the last number seen. A
+        reader that is slow, or stalls, holds up nobody: what it has not taken is read from the ledger when it comes to it.
         """
 
 def add_EventsServicer_to_server(servicer: EventsServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

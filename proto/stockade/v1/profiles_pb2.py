@@ -26,7 +26,7 @@ from stockade.v1 import sessions_pb2 as stockade_dot_v1_dot_sessions__pb2
 from stockade.v1 import types_pb2 as stockade_dot_v1_dot_types__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1astockade/v1/profiles.proto\x12\x0bstockade.v1\x1a\x1astockade/v1/sessions.proto\x1a\x17stockade/v1/types.proto\"\x15\n\x13ListProfilesRequest\"E\n\x14ListProfilesResponse\x12-\n\x08profiles\x18\x01 \x03(\x0b\x32\x1b.stockade.v1.ProfileSummary\"s\n\x0eProfileSummary\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x02 \x01(\t\x12\x0e\n\x06source\x18\x03 \x01(\t\x12\x0f\n\x07\x65xtends\x18\x04 \x01(\t\x12\x0e\n\x06\x64igest\x18\x05 \x01(\t\x12\r\n\x05\x66\x61ult\x18\x06 \x01(\t\"S\n\rProfileChoice\x12\x0e\n\x04name\x18\x01 \x01(\tH\x00\x12(\n\x04text\x18\x02 \x01(\x0b\x32\x18.stockade.v1.ProfileTextH\x00\x42\x08\n\x06\x63hoice\"A\n\x12ShowProfileRequest\x12+\n\x07profile\x18\x01 \x01(\x0b\x32\x1a.stockade.v1.ProfileChoice\"]\n\x13ShowProfileResponse\x12\'\n\x05\x66iles\x18\x01 \x03(\x0b\x32\x18.stockade.v1.ProfileFile\x12\x0e\n\x06\x64igest\x18\x02 \x01(\t\x12\r\n\x05\x66\x61ult\x18\x03 \x01(\t\"9\n\x0bProfileFile\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06source\x18\x02 \x01(\t\x12\x0c\n\x04toml\x18\x03 \x01(\x0c\"D\n\x15\x45xplainProfileRequest\x12+\n\x07profile\x18\x01 \x01(\x0b\x32\x1a.stockade.v1.ProfileChoice\"_\n\x16\x45xplainProfileResponse\x12&\n\x08settings\x18\x01 \x03(\x0b\x32\x14.stockade.v1.Setting\x12\x0e\n\x06\x64igest\x18\x02 \x01(\t\x12\r\n\x05\x66\x61ult\x18\x03 \x01(\t\"S\n\x07Setting\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t\x12\x0e\n\x06source\x18\x03 \x01(\t\x12\x0c\n\x04line\x18\x04 \x01(\r\x12\x0e\n\x06\x63olumn\x18\x05 \x01(\r\"B\n\x13\x43heckProfileRequest\x12+\n\x07profile\x18\x01 \x01(\x0b\x32\x1a.stockade.v1.ProfileChoice\"E\n\x14\x43heckProfileResponse\x12-\n\x08mistakes\x18\x01 \x03(\x0b\x32\x1b.stockade.v1.ProfileMistake\"N\n\x0eProfileMistake\x12\x0e\n\x06source\x18\x01 \x01(\t\x12\x0c\n\x04line\x18\x02 \x01(\r\x12\x0e\n\x06\x63olumn\x18\x03 \x01(\r\x12\x0e\n\x06reason\x18\x04 \x01(\t\"B\n\x13ProbeProfileRequest\x12+\n\x07profile\x18\x01 \x01(\x0b\x32\x1a.stockade.v1.ProfileChoice\"b\n\x14ProbeProfileResponse\x12&\n\x08\x61ttempts\x18\x01 \x03(\x0b\x32\x14.stockade.v1.Attempt\x12\"\n\x06layers\x18\x02 \x03(\x0b\x32\x12.stockade.v1.Layer\"S\n\x07\x41ttempt\x12\r\n\x05layer\x18\x01 \x01(\t\x12\x0c\n\x04what\x18\x02 \x01(\t\x12\x0f\n\x07verdict\x18\x03 \x01(\t\x12\x0e\n\x06\x64\x65tail\x18\x04 \x01(\t\x12\n\n\x02\x62y\x18\x05 \x01(\t2\x92\x03\n\x08Profiles\x12K\n\x04List\x12 .stockade.v1.ListProfilesRequest\x1a!.stockade.v1.ListProfilesResponse\x12I\n\x04Show\x12\x1f.stockade.v1.ShowProfileRequest\x1a .stockade.v1.ShowProfileResponse\x12R\n\x07\x45xplain\x12\".stockade.v1.ExplainProfileRequest\x1a#.stockade.v1.ExplainProfileResponse\x12L\n\x05\x43heck\x12 .stockade.v1.CheckProfileRequest\x1a!.stockade.v1.CheckProfileResponse\x12L\n\x05Probe\x12 .stockade.v1.ProbeProfileRequest\x1a!.stockade.v1.ProbeProfileResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1astockade/v1/profiles.proto\x12\x0bstockade.v1\x1a\x1astockade/v1/sessions.proto\x1a\x17stockade/v1/types.proto\"\x15\n\x13ListProfilesRequest\"E\n\x14ListProfilesResponse\x12-\n\x08profiles\x18\x01 \x03(\x0b\x32\x1b.stockade.v1.ProfileSummary\"s\n\x0eProfileSummary\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x02 \x01(\t\x12\x0e\n\x06source\x18\x03 \x01(\t\x12\x0f\n\x07\x65xtends\x18\x04 \x01(\t\x12\x0e\n\x06\x64igest\x18\x05 \x01(\t\x12\r\n\x05\x66\x61ult\x18\x06 \x01(\t\"S\n\rProfileChoice\x12\x0e\n\x04name\x18\x01 \x01(\tH\x00\x12(\n\x04text\x18\x02 \x01(\x0b\x32\x18.stockade.v1.ProfileTextH\x00\x42\x08\n\x06\x63hoice\"A\n\x12ShowProfileRequest\x12+\n\x07profile\x18\x01 \x01(\x0b\x32\x1a.stockade.v1.ProfileChoice\"]\n\x13ShowProfileResponse\x12\'\n\x05\x66iles\x18\x01 \x03(\x0b\x32\x18.stockade.v1.ProfileFile\x12\x0e\n\x06\x64igest\x18\x02 \x01(\t\x12\r\n\x05\x66\x61ult\x18\x03 \x01(\t\"9\n\x0bProfileFile\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06source\x18\x02 \x01(\t\x12\x0c\n\x04toml\x18\x03 \x01(\x0c\"D\n\x15\x45xplainProfileRequest\x12+\n\x07profile\x18\x01 \x01(\x0b\x32\x1a.stockade.v1.ProfileChoice\"_\n\x16\x45xplainProfileResponse\x12&\n\x08settings\x18\x01 \x03(\x0b\x32\x14.stockade.v1.Setting\x12\x0e\n\x06\x64igest\x18\x02 \x01(\t\x12\r\n\x05\x66\x61ult\x18\x03 \x01(\t\"a\n\x07Setting\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t\x12\x0e\n\x06source\x18\x03 \x01(\t\x12\x0c\n\x04line\x18\x04 \x01(\r\x12\x0e\n\x06\x63olumn\x18\x05 \x01(\r\x12\x0c\n\x04json\x18\x06 \x01(\x0c\"B\n\x13\x43heckProfileRequest\x12+\n\x07profile\x18\x01 \x01(\x0b\x32\x1a.stockade.v1.ProfileChoice\"E\n\x14\x43heckProfileResponse\x12-\n\x08mistakes\x18\x01 \x03(\x0b\x32\x1b.stockade.v1.ProfileMistake\"N\n\x0eProfileMistake\x12\x0e\n\x06source\x18\x01 \x01(\t\x12\x0c\n\x04line\x18\x02 \x01(\r\x12\x0e\n\x06\x63olumn\x18\x03 \x01(\r\x12\x0e\n\x06reason\x18\x04 \x01(\t\"B\n\x13ProbeProfileRequest\x12+\n\x07profile\x18\x01 \x01(\x0b\x32\x1a.stockade.v1.ProfileChoice\"b\n\x14ProbeProfileResponse\x12&\n\x08\x61ttempts\x18\x01 \x03(\x0b\x32\x14.stockade.v1.Attempt\x12\"\n\x06layers\x18\x02 \x03(\x0b\x32\x12.stockade.v1.Layer\"S\n\x07\x41ttempt\x12\r\n\x05layer\x18\x01 \x01(\t\x12\x0c\n\x04what\x18\x02 \x01(\t\x12\x0f\n\x07verdict\x18\x03 \x01(\t\x12\x0e\n\x06\x64\x65tail\x18\x04 \x01(\t\x12\n\n\x02\x62y\x18\x05 \x01(\t2\x92\x03\n\x08Profiles\x12K\n\x04List\x12 .stockade.v1.ListProfilesRequest\x1a!.stockade.v1.ListProfilesResponse\x12I\n\x04Show\x12\x1f.stockade.v1.ShowProfileRequest\x1a .stockade.v1.ShowProfileResponse\x12R\n\x07\x45xplain\x12\".stockade.v1.ExplainProfileRequest\x1a#.stockade.v1.ExplainProfileResponse\x12L\n\x05\x43heck\x12 .stockade.v1.CheckProfileRequest\x1a!.stockade.v1.CheckProfileResponse\x12L\n\x05Probe\x12 .stockade.v1.ProbeProfileRequest\x1a!.stockade.v1.ProbeProfileResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -52,19 +52,19 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_EXPLAINPROFILERESPONSE']._serialized_start=683
   _globals['_EXPLAINPROFILERESPONSE']._serialized_end=778
   _globals['_SETTING']._serialized_start=780
-  _globals['_SETTING']._serialized_end=863
-  _globals['_CHECKPROFILEREQUEST']._serialized_start=865
-  _globals['_CHECKPROFILEREQUEST']._serialized_end=931
-  _globals['_CHECKPROFILERESPONSE']._serialized_start=933
-  _globals['_CHECKPROFILERESPONSE']._serialized_end=1002
-  _globals['_PROFILEMISTAKE']._serialized_start=1004
-  _globals['_PROFILEMISTAKE']._serialized_end=1082
-  _globals['_PROBEPROFILEREQUEST']._serialized_start=1084
-  _globals['_PROBEPROFILEREQUEST']._serialized_end=1150
-  _globals['_PROBEPROFILERESPONSE']._serialized_start=1152
-  _globals['_PROBEPROFILERESPONSE']._serialized_end=1250
-  _globals['_ATTEMPT']._serialized_start=1252
-  _globals['_ATTEMPT']._serialized_end=1335
-  _globals['_PROFILES']._serialized_start=1338
-  _globals['_PROFILES']._serialized_end=1740
+  _globals['_SETTING']._serialized_end=877
+  _globals['_CHECKPROFILEREQUEST']._serialized_start=879
+  _globals['_CHECKPROFILEREQUEST']._serialized_end=945
+  _globals['_CHECKPROFILERESPONSE']._serialized_start=947
+  _globals['_CHECKPROFILERESPONSE']._serialized_end=1016
+  _globals['_PROFILEMISTAKE']._serialized_start=1018
+  _globals['_PROFILEMISTAKE']._serialized_end=1096
+  _globals['_PROBEPROFILEREQUEST']._serialized_start=1098
+  _globals['_PROBEPROFILEREQUEST']._serialized_end=1164
+  _globals['_PROBEPROFILERESPONSE']._serialized_start=1166
+  _globals['_PROBEPROFILERESPONSE']._serialized_end=1264
+  _globals['_ATTEMPT']._serialized_start=1266
+  _globals['_ATTEMPT']._serialized_end=1349
+  _globals['_PROFILES']._serialized_start=1352
+  _globals['_PROFILES']._serialized_end=1754
 # @@protoc_insertion_point(module_scope)

@@ -255,6 +255,7 @@ class Setting(_message.Message):
     SOURCE_FIELD_NUMBER: _builtins.int
     LINE_FIELD_NUMBER: _builtins.int
     COLUMN_FIELD_NUMBER: _builtins.int
+    JSON_FIELD_NUMBER: _builtins.int
     key: _builtins.str
     """dotted, for example limits.wall_s, environment.set.LANG"""
     value: _builtins.str
@@ -264,6 +265,8 @@ class Setting(_message.Message):
     line: _builtins.int
     """from 1; 0 for a default"""
     column: _builtins.int
+    json: _builtins.bytes
+    """the value as JSON text"""
     def __init__(
         self,
         *,
@@ -272,10 +275,11 @@ class Setting(_message.Message):
         source: _builtins.str = ...,
         line: _builtins.int = ...,
         column: _builtins.int = ...,
+        json: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["column", b"column", "key", b"key", "line", b"line", "source", b"source", "value", b"value"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["column", b"column", "json", b"json", "key", b"key", "line", b"line", "source", b"source", "value", b"value"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -1,0 +1,104 @@
+"""A proxy between a client and a daemon, both on Unix sockets, that a test makes worse than any network."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from pathlib import Path
+
+_PIECE = 64 * 1024
+
+
+class Proxy:
+    """Made by `between`."""
+
+    def __init__(self, daemon: Path, socket: Path) -> None:
+        self.address = f"unix:{socket}"
+        self.connections = 0  # taken so far
+        self.cuts = 0  # connections that were cut
+        self.passed = 0  # bytes that came from the daemon
+        self._daemon = daemon
+        self._open: set[_Connection] = set()
+
+    def cut(self) -> None:
+        """Ends all connections of this moment, in the middle of whatever they carry."""
+        for each in list(self._open):
+            each.abort()
+            self.cuts += 1
+
+    def silence(self) -> None:
+        """Connections of this moment stay open and carry nothing more. New ones are well."""
+        for each in self._open:
+            each.carries.clear()
+
+    @contextmanager
+    def cutting_every(self, seconds: float) -> Iterator[None]:
+        """Cuts again and again while the block runs."""
+        loop = asyncio.get_running_loop()
+        due: asyncio.TimerHandle
+
+        def tick() -> None:
+            nonlocal due
+            self.cut()
+            due = loop.call_later(seconds, tick)
+
+        due = loop.call_later(seconds, tick)
+        try:
+            yield
+        finally:
+            due.cancel()
+
+    async def take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        try:
+            behind = await asyncio.open_unix_connection(str(self._daemon), limit=_PIECE)
+        except OSError:
+            writer.transport.abort()
+            return
+        connection = _Connection((writer, behind[1]))
+        self._open.add(connection)
+        try:
+            with suppress(OSError):
+                async with asyncio.TaskGroup() as ways:
+                    ways.create_task(self._carry(connection, reader, behind[1], counted=False))
+                    ways.create_task(self._carry(connection, behind[0], writer, counted=True))
+        except* OSError:
+            pass
+        finally:
+            self._open.discard(connection)
+            connection.abort()
+
+    async def _carry(
+        self, connection: "_Connection", source: asyncio.StreamReader, sink: asyncio.StreamWriter, *, counted: bool
+    ) -> None:
+        while piece := await source.read(_PIECE):
+            if counted:
+                self.passed += len(piece)
+            await connection.carries.wait()
+            sink.write(piece)
+            await sink.drain()
+        connection.abort()
+
+
+class _Connection:
+    def __init__(self, ends: tuple[asyncio.StreamWriter, asyncio.StreamWriter]) -> None:
+        self._ends = ends
+        self.carries = asyncio.Event()
+        self.carries.set()
+
+    def abort(self) -> None:
+        for each in self._ends:
+            each.transport.abort()
+        self.carries.set()  # whoever waits finds a dead transport
+
+
+@asynccontextmanager
+async def between(daemon: Path, socket: Path) -> AsyncIterator[Proxy]:
+    """A proxy on `socket` to the daemon's; its connections are cut at the end."""
+    proxy = Proxy(daemon, socket)
+    server = await asyncio.start_unix_server(proxy.take, str(socket), limit=_PIECE)
+    try:
+        yield proxy
+    finally:
+        server.close()
+        proxy.cut()
+        await server.wait_closed()
