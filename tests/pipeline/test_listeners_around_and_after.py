@@ -176,7 +176,7 @@ async def test_a_post_execute_decision_that_cannot_be_carried_out_is_a_safe_erro
     staged: Staged, decision: Any
 ) -> None:
     staged.services.post_execute.add(deciding(decision), owner="mine")
-    result = await staged.call("c", "shell", command="echo secret")
+    result = await staged.call("c", "shell", command="echo sec''ret")
     assert code(result) == "TOOL_OUTCOME_UNKNOWN"
     assert "secret" not in str(result)
     assert (await staged.types("c"))[-2:] == ["call/dispatched", "tool/result"]
