@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from stockade_client.results import CallResult, Failure, Layer, Resolution, Usage
     from stockade_client.session import Session
     from stockade_client.values import (
+        CallUnderWay,
         Catalog,
         CheckedTools,
         DaemonInfo,
@@ -79,6 +80,7 @@ _HOMES: Final[dict[str, tuple[str, ...]]] = {
     "results": ("CallResult", "Failure", "Layer", "Resolution", "Usage"),
     "session": ("Session",),
     "values": (
+        "CallUnderWay",
         "Catalog",
         "CheckedTools",
         "DaemonInfo",
@@ -102,6 +104,7 @@ __all__ = [
     "Busy",
     "Call",
     "CallResult",
+    "CallUnderWay",
     "Catalog",
     "CheckedTools",
     "Daemon",

@@ -152,9 +152,12 @@ async def answering(link: Link, session_id: str, approve: Approve) -> AsyncItera
 
 
 async def _answer_all(asks: Stream[Ask], approve: Approve) -> None:
-    async with asyncio.TaskGroup() as group:
-        async for ask in asks:
-            group.create_task(_answer(ask, approve))
+    try:
+        async with asyncio.TaskGroup() as group:
+            async for ask in asks:
+                group.create_task(_answer(ask, approve))
+    except ExceptionGroup as failed:
+        raise failed.exceptions[0] from failed  # a session's user expects the client's errors, and no group of them
 
 
 async def _answer(ask: Ask, approve: Approve) -> None:

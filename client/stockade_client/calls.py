@@ -85,7 +85,7 @@ class Call:
         except asyncio.CancelledError:
             await self.withdraw()
             raise
-        await self._take(message)
+        await self.take(message)
 
     async def result(self) -> CallResult:
         """The one recorded result. Cancelling this wait leaves the call running; see `cancel` and `withdraw`.
@@ -102,7 +102,7 @@ class Call:
         Without `patient` a daemon that is away is not waited for. Raises NoAnswer.
         """
         request = calls_pb2.CancelCallRequest(session_id=self._session_id, call_id=self.call_id)
-        await self._take(
+        await self.take(
             await self._link.ask(
                 self._link.calls.Cancel,
                 request,
@@ -167,7 +167,7 @@ class Call:
 
     async def _wait(self, wait_s: float) -> None:
         request = calls_pb2.WaitCallRequest(session_id=self._session_id, call_id=self.call_id, wait_s=wait_s)
-        await self._take(
+        await self.take(
             await self._link.ask(
                 self._link.calls.Wait, request, self._asked_to("wait for"), wait_s=wait_s, afterwards=self._afterwards
             )
@@ -214,7 +214,7 @@ class Call:
             finally:
                 stream.cancel()
 
-    async def _take(self, message: calls_pb2.Call) -> None:
+    async def take(self, message: calls_pb2.Call) -> None:
         """Keeps the result of a settled call; a value too large for a message is fetched in pieces."""
         if self.settled is None and message.state == calls_pb2.CALL_STATE_SETTLED:
             self.settled = await self._result_of(message)

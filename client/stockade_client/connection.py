@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Literal
 
-from stockade.v1 import catalog_pb2, daemon_pb2, sessions_pb2
+from stockade.v1 import calls_pb2, catalog_pb2, daemon_pb2, sessions_pb2
 from stockade_client import approvals, events, ids, profiles, wire
 from stockade_client.addresses import ENVIRONMENT_VARIABLE, socket_path
 from stockade_client.approvals import Approve, Ask
@@ -17,7 +17,16 @@ from stockade_client.inspection import Inspection
 from stockade_client.link import PATIENCE_S, Link, Stream, opened
 from stockade_client.results import CallResult
 from stockade_client.session import Session
-from stockade_client.values import Catalog, CheckedTools, DaemonInfo, Event, Examination, SessionInfo, Tool
+from stockade_client.values import (
+    CallUnderWay,
+    Catalog,
+    CheckedTools,
+    DaemonInfo,
+    Event,
+    Examination,
+    SessionInfo,
+    Tool,
+)
 
 PROTOCOL = "stockade.v1"
 
@@ -150,6 +159,23 @@ class Daemon:
             self._link.sessions.List, sessions_pb2.ListSessionsRequest(), "list its sessions"
         )
         return [wire.session_of(session) for session in response.sessions]
+
+    async def calls(self, session_id: str = "") -> list[CallUnderWay]:
+        """The calls that have no result yet: of one session, or of all that this caller may see. Raises NotFound."""
+        response = await self._link.ask(
+            self._link.calls.List, calls_pb2.ListCallsRequest(session_id=session_id), "list its calls"
+        )
+        return [wire.under_way_of(call) for call in response.calls]
+
+    def call(self, session_id: str, call_id: str, tool: str = "") -> Call:
+        """A handle on a call of any session, for its result, its output or its end; nothing is asked."""
+        return Call(self._link, wire.said(session_id, "a session's id"), wire.said(call_id, "a call's id"), tool)
+
+    async def close_session(self, session_id: str) -> SessionInfo:
+        """Ends a session: its calls under way are cancelled, and it cannot be resumed. Raises NotFound."""
+        session = Session(self._link, await self.get_session(session_id))
+        await session.close()
+        return session.info
 
     async def tools(self) -> list[Tool]:
         """The tools that this daemon offers, by name."""

@@ -11,6 +11,7 @@ from stockade_client import events, ids, wire
 from stockade_client.calls import WAIT_S, Call, arguments_text
 from stockade_client.link import Link, Stream
 from stockade_client.results import CallResult, JsonInput
+from stockade_client.turns import Turn
 from stockade_client.values import Event, SessionInfo, Tool
 
 
@@ -48,11 +49,26 @@ class Session:
             raise
 
     async def call_many(self, calls: Sequence[tuple[str, Mapping[str, JsonInput] | bytes]]) -> list[CallResult]:
-        """The results of one turn, in the order of its calls; each begins when the one before it is settled."""
-        return [
-            await self.call_json(tool, arguments if isinstance(arguments, bytes) else arguments_text(arguments))
-            for tool, arguments in calls
-        ]
+        """The results of one turn, in the order of its calls.
+
+        The daemon keeps the order: calls whose tools say that they are safe beside others overlap, every other one
+        begins when those before it have their results. A call that fails ends nothing. Cancelled meanwhile, it takes
+        the turn back as `call` does a call. Raises what `call` raises, before any call is recorded.
+        """
+        if not calls:
+            return []
+        turn = Turn(
+            self._link,
+            self.session_id,
+            [
+                (
+                    Call(self._link, self.session_id, ids.new("call"), wire.said(tool, "a tool's name")),
+                    arguments if isinstance(arguments, bytes) else arguments_text(arguments),
+                )
+                for tool, arguments in calls
+            ],
+        )
+        return await turn.results()
 
     async def start(self, tool: str, /, call_id: str | None = None, **arguments: JsonInput) -> Call:
         """Starts a tool and returns a handle on it. The same id with the same arguments is the same call."""

@@ -68,6 +68,20 @@ class SessionInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class CallUnderWay:
+    """A call that has no result yet."""
+
+    session_id: str
+    call_id: str
+    tool: str
+    state: str  # pending | running
+    turn_id: str  # empty: a call alone
+    since_ms: int  # when it was taken, or its turn was where its place has not come; milliseconds since 1970, UTC
+    waits_for: str  # turn (calls before it) | approval | worker; empty: it is being judged, or runs
+    ask_id: str  # of the approval
+
+
+@dataclass(frozen=True, slots=True)
 class Tool:
     """A tool that the daemon offers."""
 

@@ -13,6 +13,7 @@ from stockade.v1 import approvals_pb2, calls_pb2, catalog_pb2, daemon_pb2, event
 from stockade_client import errors
 from stockade_client.results import CallResult, Failure, Json, Layer, Resolution, Usage
 from stockade_client.values import (
+    CallUnderWay,
     Catalog,
     DaemonInfo,
     ErrorMeaning,
@@ -175,6 +176,19 @@ def session_of(message: sessions_pb2.Session) -> SessionInfo:
         last_seq=message.last_seq,
         tightening=message.tightening.decode("utf-8", "replace"),
         tools=tuple(message.tools),
+    )
+
+
+def under_way_of(message: calls_pb2.CallUnderWay) -> CallUnderWay:
+    return CallUnderWay(
+        session_id=message.session_id,
+        call_id=message.call_id,
+        tool=message.tool,
+        state="running" if message.state == calls_pb2.CALL_STATE_RUNNING else "pending",
+        turn_id=message.turn_id,
+        since_ms=message.since_ms,
+        waits_for=message.waits_for,
+        ask_id=message.ask_id,
     )
 
 

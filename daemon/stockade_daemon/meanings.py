@@ -62,8 +62,8 @@ OF_EVENTS: Final[dict[str, str]] = {
     "profile/refused": "an edit of its profile is refused: `name`, `reason`, `digest` of what calls are recorded "
     "under, and `calls`: `run` (the last good version stays), `refused` (this session cannot have the present one)",
     "session/closed": "it has ended",
-    "tool/call": "a call was taken, before anything else happens: tool, arguments as they came, digest, and the "
-    "pending `card`",
+    "tool/call": "a call was taken, before anything else happens: tool, arguments as they came, digest, its "
+    "`turn` if it has one, and the pending `card`",
     "call/profile": "pre-execute chose a narrower profile for this call: `digest`, `before`, and the `tightening`",
     "call/arguments": "pre-execute has rewritten the arguments: `arguments`, their `digest`, and the `card` with them",
     "policy/pre-execute": "the rules have decided: `decision`, `reason`",
@@ -88,5 +88,5 @@ OF_EVENTS: Final[dict[str, str]] = {
     "sessions that are at hand",
     "catalog/refused": "a tool file cannot be used: `reason`, and which of its tools of before were `kept`; in "
     "the sessions that are at hand",
-    "context/message": "a stage has something to tell the agent, after the result: `text`",
+    "context/message": "a stage has something to tell the agent, after the result, or after all of its turn: `text`",
 }

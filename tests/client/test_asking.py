@@ -1,11 +1,23 @@
 """Asks and answers through a real daemon."""
 
 import asyncio
+from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
 
-from stockade_client import Ask, AskAlreadyDecided, AskChanged, CallResult, Daemon, NotFound, Session
+from stockade_client import (
+    Ask,
+    AskAlreadyDecided,
+    AskChanged,
+    CallResult,
+    Daemon,
+    NoAnswer,
+    NotFound,
+    Session,
+    Stream,
+)
+from stockade_client.approvals import _answer_all
 
 EDIT = {"path": "a.txt", "old_string": "two", "new_string": "2"}
 
@@ -131,3 +143,17 @@ async def test_an_error_in_a_session_with_an_approver_is_raised_as_it_is(daemon:
     with pytest.raises(ZeroDivisionError):
         async with daemon.session(workspace, "dev", approve=approve):
             raise ZeroDivisionError
+
+
+async def test_an_approver_whose_daemon_is_gone_fails_with_the_clients_own_error() -> None:
+    async def asks() -> AsyncGenerator[Ask, None]:
+        nothing: tuple[Ask, ...] = ()
+        for ask in nothing:
+            yield ask
+        raise NoAnswer("the daemon is gone")
+
+    async def approve(ask: Ask) -> bool:
+        return True
+
+    with pytest.raises(NoAnswer):
+        await _answer_all(Stream(asks()), approve)

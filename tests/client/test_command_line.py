@@ -28,7 +28,9 @@ def test_help_needs_neither_grpc_nor_rich() -> None:
     assert done.stdout.splitlines()[-1] == "[]"
 
 
-@pytest.mark.parametrize("name", ["exec", "call", "agent", "demo", "sessions", "ledger", "catalog", "tool"])
+@pytest.mark.parametrize(
+    "name", ["exec", "call", "agent", "demo", "sessions", "ps", "cancel", "stop", "ledger", "catalog", "tool"]
+)
 def test_every_command_has_its_help(stockade: Stockade, name: str) -> None:
     done = stockade(name, "--help")
     assert done.returncode == 0

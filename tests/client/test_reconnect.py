@@ -33,6 +33,29 @@ async def test_a_call_cut_off_by_a_killed_daemon_has_its_recorded_result(served:
     assert "effects: none (proven)" in result.error.message
 
 
+async def test_a_turn_cut_off_by_a_killed_daemon_begins_nothing_more(served: Served, workspace: Path) -> None:
+    async with (
+        running(served) as processes,
+        connect(served.address) as daemon,
+        daemon.session(workspace, "dev", id="cut-off") as session,
+    ):
+        assert (await session.call("read", path="a.txt")).ok
+        loop = b'{"command": "while :; do :; done"}'
+        calls = [("read", b'{"path": "b.txt"}'), ("shell", loop), ("read", b"{}"), ("shell", b"")]
+        calling = asyncio.create_task(session.call_many(calls))
+        async with session.events(follow=True) as events:
+            count = 0
+            async for event in events:
+                count += event.type == "call/dispatched"
+                if count == 3:
+                    break
+        await killed_and_started_again(served, processes)
+        results = await calling
+        codes = [result.error.code if result.error else "ok" for result in results]
+        assert codes == ["ok", "TOOL_OUTCOME_UNKNOWN", "TOOL_NOT_STARTED", "TOOL_NOT_STARTED"]
+        assert (await session.call("read", path="b.txt")).ok
+
+
 async def test_followed_events_go_on_where_they_were(served: Served, workspace: Path) -> None:
     async with (
         running(served) as processes,

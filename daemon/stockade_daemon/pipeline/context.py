@@ -11,6 +11,7 @@ from stockade_daemon.ledger.records import CallRecord
 from stockade_daemon.pipeline.describe import Describing
 from stockade_daemon.pipeline.output import Output
 from stockade_daemon.pipeline.stop import Clock, Stop
+from stockade_daemon.pipeline.turn import Place
 from stockade_daemon.policy.approvals import Approvals
 from stockade_daemon.policy.budget import Spent
 from stockade_daemon.policy.decisions import PostDecision, PreDecision
@@ -75,6 +76,9 @@ class CallUnderWay:
     stop: Stop
     clock: Clock
     tools: Registry  # the generation that was current when the call was taken
+    place: Place = field(default_factory=Place)  # among the calls of its turn
+    since_ms: int = 0  # when it was taken, milliseconds since 1970, UTC
+    waits_for_worker: bool = False
     settled: asyncio.Event = field(default_factory=asyncio.Event)
     record: CallRecord | None = None  # what the ledger has of it; set before `settled`, None where it cannot record
     dispatched: bool = False  # the body may have run

@@ -28,9 +28,12 @@ async def dispatch(services: Services, judged: Judged, under_way: CallUnderWay) 
                 session_id, judged.manifest.access, profile=live.session.profile, hidden=live.hidden_names
             )
             making = stack.enter_async_context(giving)
+            under_way.waits_for_worker = True
             worker = await under_way.stop.race(making)
         except Stopped as stopped:
             raise before_dispatch(stopped) from None
+        finally:
+            under_way.waits_for_worker = False
         # Durable before the worker hears: after a crash this is what tells "not started" from "outcome unknown".
         await services.ledger.dispatched(
             session_id,

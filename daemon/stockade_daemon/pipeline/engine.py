@@ -1,37 +1,37 @@
 """The engine: takes calls, runs each through the pipeline in a task of its own, settles every one exactly once."""
 
 import asyncio
-import base64
 import logging
 import time
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
 from stockade_daemon.errors import ArgumentsRefusal, InfrastructureFailure, PolicyRefusal, Refusal, RequestError
-from stockade_daemon.gate.recovery import recover
-from stockade_daemon.gate.workspace import Workspace
-from stockade_daemon.ledger.records import CallRecord, SessionRecord, Unsettled
-from stockade_daemon.ledger.recovery import settle_unfinished
+from stockade_daemon.ledger.records import CallRecord, SessionRecord
 from stockade_daemon.pipeline import cards, outcomes, views
+from stockade_daemon.pipeline.arguments import INLINE_ARGUMENTS, recorded_arguments
 from stockade_daemon.pipeline.context import CallUnderWay, LiveSession, Services
 from stockade_daemon.pipeline.finalize import finalize
-from stockade_daemon.pipeline.identity import check_call_id, digest, frozen
+from stockade_daemon.pipeline.identity import check_call_id, check_same, digest, frozen
+from stockade_daemon.pipeline.listing import Listed, listed
 from stockade_daemon.pipeline.observe import Observer, observe
 from stockade_daemon.pipeline.output import PARTS, Output, file_of
 from stockade_daemon.pipeline.post_execute import Reviewed
+from stockade_daemon.pipeline.recover import recover
 from stockade_daemon.pipeline.run import run
+from stockade_daemon.pipeline.scheduler import Scheduler, cancelled
 from stockade_daemon.pipeline.sessions import Sessions
 from stockade_daemon.pipeline.stop import Cause, Clock, Stop
+from stockade_daemon.pipeline.turn import Place, Turn, Wanted
 from stockade_daemon.policy.subjects import Judged, Settled
 from stockade_daemon.values import Json, Manifest
 
 _log = logging.getLogger(__name__)
 _NO_ARGUMENTS: Mapping[str, Json] = MappingProxyType({})
 MAX_ARGUMENTS = 2 * 1024 * 1024  # bytes: half a message
-_INLINE_ARGUMENTS = 256 * 1024  # bytes of arguments in a tool/call event; escaped again, they may be six times as many
 
 
 class Engine:
@@ -50,6 +50,7 @@ class Engine:
         self._starting: dict[tuple[str, str], asyncio.Task[Exception | None]] = {}
         self._closing: set[str] = set()
         self._draining = False
+        self._turns = Scheduler(services, tasks, take=self._take, admit=self._admit)
 
     @classmethod
     @asynccontextmanager
@@ -60,7 +61,7 @@ class Engine:
         finish and are stopped after that; each has its result before this returns."""
         async with asyncio.TaskGroup() as tasks:
             engine = cls(services, sessions, tasks, observers)
-            await engine._recover()
+            await recover(services.ledger)
             try:
                 yield engine
             finally:
@@ -72,55 +73,92 @@ class Engine:
         Raises RequestError: NOT_FOUND, INVALID_ARGUMENT, ALREADY_EXISTS, FAILED_PRECONDITION, RESOURCE_EXHAUSTED.
         """
         check_call_id(call_id)
-        if len(text) > MAX_ARGUMENTS:
-            raise RequestError(
-                "RESOURCE_EXHAUSTED", f"arguments of {len(text)} bytes are more than the {MAX_ARGUMENTS} allowed"
-            )
-        key = (session_id, call_id)
-        before = self._starting.get(key)
-        starting = self._tasks.create_task(self._begin(session_id, call_id, tool, text, before))
-        self._starting[key] = starting
-        starting.add_done_callback(lambda task: self._starting.pop(key) if self._starting.get(key) is task else None)
+        _check_size(text)
+        in_turn = self._turns.place((session_id, call_id))
+        if in_turn is not None:
+            check_same(call_id, in_turn[2].digest, digest(tool, text))
+            return  # it begins when its place has come
         # Shielded: a request that is dropped here must not leave a call that is recorded and never run.
-        failure = await asyncio.shield(starting)
+        failure = await asyncio.shield(self._start(session_id, call_id, tool, text, None))
         if failure is not None:
             raise failure
 
+    async def begin_turn(self, session_id: str, turn_id: str, calls: Sequence[tuple[str, str, bytes]]) -> Turn:
+        """Starts the calls (id, tool, arguments) of one turn in their order; the same turn again is nothing.
+
+        Raises RequestError as `begin` does, before any call is recorded.
+        """
+        for _, _, text in calls:
+            _check_size(text)
+        wanted = [Wanted(call_id, tool, text, digest(tool, text)) for call_id, tool, text in calls]
+        return await self._turns.begin(session_id, turn_id, wanted)
+
+    def _start(
+        self, session_id: str, call_id: str, tool: str, text: bytes, place: Place | None
+    ) -> asyncio.Task[Exception | None]:
+        key = (session_id, call_id)
+        before = self._starting.get(key)
+        starting = self._tasks.create_task(self._begin(session_id, call_id, tool, text, before, place))
+        self._starting[key] = starting
+        starting.add_done_callback(lambda task: self._starting.pop(key) if self._starting.get(key) is task else None)
+        return starting
+
+    async def _take(self, session_id: str, wanted: Wanted, place: Place) -> Exception | None:
+        """Starts a call whose place in a turn has come. One that was known before is waited for."""
+        failure = await self._start(session_id, wanted.call_id, wanted.tool, wanted.text, place)
+        under_way = self._under_way.get((session_id, wanted.call_id))
+        if failure is None and (under_way is None or under_way.place is not place):
+            await place.results_before()
+            if under_way is not None:
+                await under_way.settled.wait()
+            place.end()
+        return failure
+
+    async def _admit(self, session_id: str) -> None:
+        """Raises RequestError where the session takes no new calls."""
+        if self._draining:
+            raise RequestError("FAILED_PRECONDITION", "the daemon is stopping and takes no new calls; try again soon")
+        await self.sessions.live(session_id)
+        if session_id in self._closing:
+            raise RequestError("FAILED_PRECONDITION", f"session {session_id} is closing; open another one")
+
     async def _begin(
-        self, session_id: str, call_id: str, tool: str, text: bytes, before: asyncio.Task[Exception | None] | None
+        self,
+        session_id: str,
+        call_id: str,
+        tool: str,
+        text: bytes,
+        before: asyncio.Task[Exception | None] | None,
+        place: Place | None,
     ) -> Exception | None:
         """Takes the call, or says why not. Returned, not raised: in a task group that would end every other call.
 
-        `before`: an earlier start of the same call, whose record is waited for.
+        `before`: an earlier start of the same call, whose record is waited for. `place`: in a turn, which was admitted
+        as a whole.
         """
         try:
             if before is not None:
                 await asyncio.wait([before])
             under_way = self._under_way.get((session_id, call_id))
             if under_way is not None:
-                if under_way.call.digest != digest(tool, text):
-                    return _other_call(call_id)
+                check_same(call_id, under_way.call.digest, digest(tool, text))
                 return None
             if self._draining or session_id in self._closing or not self.sessions.is_live(session_id):
                 # Where no new call is taken, or the session is no longer open, a repeated start still finds its call.
                 # Elsewhere recording the call finds that out, in the same transaction.
                 known = await self._services.ledger.call(session_id, call_id)
                 if known is not None:
-                    _check_same(known, digest(tool, text))
+                    check_same(call_id, known.digest, digest(tool, text))
                     return None
-            if self._draining:
-                raise RequestError(
-                    "FAILED_PRECONDITION", "the daemon is stopping and takes no new calls; try again soon"
-                )
+            if place is None:
+                await self._admit(session_id)
             live = await self.sessions.live(session_id)
-            if session_id in self._closing:
-                raise RequestError("FAILED_PRECONDITION", f"session {session_id} is closing; open another one")
-            await self._record_and_start(live, call_id, tool, text)
+            await self._record_and_start(live, call_id, tool, text, place or Place())
         except Exception as error:
             return error
         return None
 
-    async def _record_and_start(self, live: LiveSession, call_id: str, tool: str, text: bytes) -> None:
+    async def _record_and_start(self, live: LiveSession, call_id: str, tool: str, text: bytes, place: Place) -> None:
         session = live.session
         manifest: Manifest | None = None
         refusal: Refusal | None = None
@@ -135,23 +173,26 @@ class Engine:
         if live.barred is not None and refusal is None:
             # Policy's, though no stage has judged it: nobody has changed the host, and no other session is concerned.
             refusal = PolicyRefusal("DENIED", live.barred.reason)
+        place.exclusive = refusal is not None or manifest is None or not manifest.parallel_safe
+        refusal = place.refusal or refusal
         call = frozen(session.session_id, call_id, tool, text, arguments)
         judged = Judged(session, call, manifest) if manifest is not None else None
         body: dict[str, Json] = {
             "tool": call.tool,
-            **_text(text),
-            "arguments_size": len(text),
+            **recorded_arguments(text),
             "digest": call.digest,
             "profile_digest": live.digest,
         }
+        if place.turn_id:
+            body["turn"] = place.turn_id
         if judged is not None and refusal is None:
             body["card"] = cards.pending(judged)
-        beside = {"arguments": text} if len(text) > _INLINE_ARGUMENTS else {}
+        beside = {"arguments": text} if len(text) > INLINE_ARGUMENTS else {}
         record, is_new = await self._services.ledger.start_call(
             session.session_id, call_id, call.tool, call.digest, body, beside
         )
         if not is_new:
-            _check_same(record, call.digest)
+            check_same(call_id, record.digest, call.digest)
             return
         stop = Stop()
         under_way = CallUnderWay(
@@ -162,6 +203,8 @@ class Engine:
             stop=stop,
             clock=Clock(stop),
             tools=registry,
+            place=place,
+            since_ms=time.time_ns() // 1_000_000,
         )
         self._under_way[(session.session_id, call_id)] = under_way
         under_way.task = self._tasks.create_task(self._run(under_way, judged, refusal))
@@ -178,6 +221,8 @@ class Engine:
                 final = Reviewed(outcome, ())
             else:
                 final = await run(self._services, judged, under_way, self._observers)
+            under_way.place.over()
+            await under_way.place.results_before()
             result = outcomes.body(final.outcome, under_way.live.digest)
             if judged is not None and refusal is None:
                 shown = cards.pending(replace(judged, call=under_way.call))
@@ -189,9 +234,14 @@ class Engine:
             under_way.record = CallRecord(
                 session.session_id, call.call_id, call.tool, call.digest, "settled", settled.body
             )
-            for text in final.context:
-                # Waited for: who has the result can read what it comes with.
-                await self._services.ledger.append(session.session_id, "context/message", call.call_id, {"text": text})
+            if under_way.place.turn_id:
+                under_way.place.context = final.context  # told when the turn has all its results
+            else:
+                for text in final.context:
+                    # Waited for: who has the result can read what it comes with.
+                    await self._services.ledger.append(
+                        session.session_id, "context/message", call.call_id, {"text": text}
+                    )
             code = final.outcome.error.code if final.outcome.error else "ok"
         except (InfrastructureFailure, RequestError) as error:
             # The ledger cannot record: the call stays open there, and the next start settles it by what it can prove.
@@ -202,6 +252,7 @@ class Engine:
             under_way.stderr.close()
             del self._under_way[(session.session_id, call.call_id)]
             under_way.settled.set()
+            under_way.place.end()
         milliseconds = (time.monotonic() - started) * 1000
         _log.info("call %s/%s %s %s %.0f ms", session.session_id, call.call_id, call.tool, code, milliseconds)
 
@@ -218,16 +269,22 @@ class Engine:
 
     async def wait(self, session_id: str, call_id: str, seconds: float) -> tuple[CallRecord, str]:
         """The call's record once it is settled, or after `seconds`; and the ask it waits for. Raises RequestError."""
+        in_turn = self._turns.place((session_id, call_id))
+        if in_turn is not None and seconds > 0:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await in_turn[1].settled.wait()
         under_way = self._under_way.get((session_id, call_id))
         if under_way is not None and seconds > 0:
-            try:
+            with suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
                     await under_way.settled.wait()
-            except TimeoutError:
-                pass
             if under_way.record is not None:
                 return under_way.record, ""  # as it was recorded
         record = await self._services.ledger.call(session_id, call_id)
+        in_turn = self._turns.place((session_id, call_id))
+        if record is None and in_turn is not None:
+            return CallRecord(session_id, call_id, in_turn[2].tool, in_turn[2].digest, "pending", None), ""
         if record is None:
             raise RequestError("NOT_FOUND", f"session {session_id[:128]} has no call {call_id[:128]!r}; start it first")
         key = (session_id, call_id)
@@ -240,8 +297,17 @@ class Engine:
         return record, self._services.approvals.waiting_for(session_id, call_id)
 
     async def cancel(self, session_id: str, call_id: str) -> None:
-        """Asks for the call's end and waits for its result. A settled call is left as it is."""
+        """Asks for the call's end and waits for its result, except where its place in a turn has not come. A settled
+        call is left as it is."""
         await self._stop((session_id, call_id), "cancelled")
+
+    async def cancel_turn(self, session_id: str, turn_id: str) -> Turn:
+        """Ends a turn and waits for the results of its calls. Raises RequestError NOT_FOUND."""
+        turn = self._turns.turn(session_id, turn_id)
+        turn.halt("cancelled")
+        await asyncio.gather(*(self._stop((session_id, each.call_id), "cancelled") for each in turn.calls))
+        await turn.over.wait()
+        return turn
 
     async def close_session(self, session_id: str) -> SessionRecord:
         """Stops the session's calls, waits for their results, records its end. Safe to repeat."""
@@ -249,13 +315,20 @@ class Engine:
         if record.state == "open":
             self._closing.add(session_id)  # from here on no call of it is recorded
             try:
+                turns = self._turns.halt("closing", session_id)
                 keys = {key for key in (*self._starting, *self._under_way) if key[0] == session_id}
                 await asyncio.gather(*(self._stop(key, "closing") for key in keys))
+                for turn in turns:
+                    await turn.over.wait()
                 await self._services.ledger.close_session(session_id)
                 await self.sessions.end(session_id)
             finally:
                 self._closing.discard(session_id)
         return await self.sessions.record(session_id)
+
+    def under_way(self, session_id: str) -> list[Listed]:
+        """The calls without a result of one session, or with an empty id of all."""
+        return listed(self._under_way.values(), self._turns, self._services.approvals, session_id)
 
     def running_output(self, session_id: str, call_id: str, part: str) -> Output | None:
         """The output of a call under way; None once it is settled."""
@@ -274,7 +347,7 @@ class Engine:
 
     def _busy(self) -> set[str]:
         """Sessions with calls; what they hold must not be let go of."""
-        return {session_id for session_id, _ in (*self._starting, *self._under_way)}
+        return self._turns.sessions() | {session_id for session_id, _ in (*self._starting, *self._under_way)}
 
     async def _stop(self, key: tuple[str, str], cause: Cause) -> None:
         starting = self._starting.get(key)
@@ -284,10 +357,15 @@ class Engine:
         if under_way is not None:
             under_way.stop.request(cause)
             await under_way.settled.wait()
+            return
+        in_turn = self._turns.place(key)
+        if in_turn is not None:
+            cancelled(in_turn[1])  # its result comes when its place does: that may be long, and is not waited for
 
     async def drain(self, grace_s: float) -> None:
         """Takes no new calls, lets those under way finish for `grace_s` seconds, stops the rest. Safe to repeat."""
         self._draining = True
+        turns = self._turns.halt("draining")
         await asyncio.gather(*self._starting.values())
         for (session_id, call_id), call in self._under_way.items():
             # Nobody may come to answer in the time that is left, and nothing is lost by asking again later.
@@ -296,53 +374,16 @@ class Engine:
         waiting = [call.settled.wait() for call in self._under_way.values()]
         if waiting:
             _log.info("stopping: %d calls under way have %g s to finish", len(waiting), grace_s)
-            try:
+            with suppress(TimeoutError):
                 async with asyncio.timeout(grace_s):
                     await asyncio.gather(*waiting)
-            except TimeoutError:
-                pass
         await asyncio.gather(*(self._stop(key, "draining") for key in list(self._under_way)))
-
-    async def _recover(self) -> None:
-        """Settles the calls that an earlier daemon left without a result, by what ledger and disk prove."""
-        left = await self._services.ledger.unsettled()
-        for unsettled in left:
-            record = await self.sessions.record(unsettled.call.session_id)
-            body = await asyncio.to_thread(_settled_by_proof, record, unsettled)
-            await self._services.ledger.settle(unsettled.call.session_id, unsettled.call.call_id, body)
-            code = body["error"]["code"] if isinstance(body["error"], dict) else "?"
-            _log.warning("call %s/%s of an earlier daemon: %s", record.session_id, unsettled.call.call_id, code)
+        for turn in turns:
+            await turn.over.wait()
 
 
-def _settled_by_proof(record: SessionRecord, unsettled: Unsettled) -> dict[str, Json]:
-    try:
-        with Workspace.open(record.workspace) as workspace:
-            if (workspace.device, workspace.inode) == (record.device, record.inode):
-                return settle_unfinished(unsettled, lambda begun: recover(workspace, begun))
-    except RequestError:
-        _log.warning("%s cannot be opened, so nothing can be proved about its calls", record.workspace)
-    return settle_unfinished(unsettled, lambda _: "unknown")
-
-
-def _text(text: bytes) -> dict[str, Json]:
-    """The arguments as they came: as text where they are UTF-8, else in base 64.
-
-    Long ones are kept beside the event, as the output part "arguments": an event has to fit a message.
-    """
-    if len(text) > _INLINE_ARGUMENTS:
-        return {}
-    try:
-        return {"arguments": text.decode("utf-8")}
-    except UnicodeDecodeError:
-        return {"arguments_base64": base64.b64encode(text).decode("ascii")}
-
-
-def _check_same(known: CallRecord, wanted: str) -> None:
-    if known.digest != wanted:
-        raise _other_call(known.call_id)
-
-
-def _other_call(call_id: str) -> RequestError:
-    return RequestError(
-        "ALREADY_EXISTS", f"call {call_id} exists with another tool or other arguments; choose another id"
-    )
+def _check_size(text: bytes) -> None:
+    if len(text) > MAX_ARGUMENTS:
+        raise RequestError(
+            "RESOURCE_EXHAUSTED", f"arguments of {len(text)} bytes are more than the {MAX_ARGUMENTS} allowed"
+        )

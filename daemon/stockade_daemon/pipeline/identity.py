@@ -19,10 +19,18 @@ def check_session_id(session_id: str) -> None:
         raise RequestError("INVALID_ARGUMENT", "session_id must be 1 to 128 of A-Z a-z 0-9 . _ -")
 
 
-def check_call_id(call_id: str) -> None:
+def check_call_id(call_id: str, name: str = "call_id") -> None:
     """Raises RequestError INVALID_ARGUMENT."""
     if not _CALL.match(call_id):
-        raise RequestError("INVALID_ARGUMENT", "call_id must be 1 to 128 of A-Z a-z 0-9 . _ : -")
+        raise RequestError("INVALID_ARGUMENT", f"{name} must be 1 to 128 of A-Z a-z 0-9 . _ : -")
+
+
+def check_same(call_id: str, known: str, wanted: str) -> None:
+    """Compares digests of two calls of one id. Raises RequestError ALREADY_EXISTS."""
+    if known != wanted:
+        raise RequestError(
+            "ALREADY_EXISTS", f"call {call_id} exists with another tool or other arguments; choose another id"
+        )
 
 
 def digest(tool: str, arguments: bytes) -> str:

@@ -3,7 +3,8 @@
     pre-execute → approval → guards → execute → body → intents → post-execute → finalize → observers
 
 Its record, `tool/call`, was made before `run` is called; its one `tool/result` is made after. A denial skips the body
-and goes on at post-execute; what raises is an error outcome that skips it.
+and goes on at post-execute; what raises is an error outcome that skips it. A call of a turn waits where turn.py says:
+before its body, and before post-execute.
 """
 
 import logging
@@ -34,6 +35,8 @@ async def run(services: Services, judged: Judged, under_way: CallUnderWay, obser
     try:
         decision, judged = await pre_execute(services, judged, under_way)
         outcome = _unless_stopped(under_way, await _execute(services, judged, under_way, decision))
+        under_way.place.over()
+        await under_way.place.results_before()
         reviewed = await post_execute(services, judged, outcome)
         reviewed = replace(reviewed, outcome=_unless_stopped(under_way, reviewed.outcome))
     except Refusal as refusal:
@@ -91,4 +94,5 @@ async def _execute(services: Services, judged: Judged, under_way: CallUnderWay, 
         guard(services, judged, under_way)
     except (PolicyRefusal, Aborted) as refusal:
         return outcomes.refused(refusal)
+    await under_way.place.may_run()
     return await execute(services, judged, under_way)

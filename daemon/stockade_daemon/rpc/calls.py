@@ -3,6 +3,7 @@
 import asyncio
 import os
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,12 @@ from stockade_daemon import json_text
 from stockade_daemon.errors import RequestError
 from stockade_daemon.ledger.ledger import VALUE_PART, Ledger
 from stockade_daemon.pipeline.engine import Engine
+from stockade_daemon.pipeline.turn import Turn
 from stockade_daemon.rpc import wire
 
 _CHUNK = 256 * 1024
 _LONGEST_WAIT_S = 60.0
+_TURN_BYTES = 2 * 1024 * 1024  # of results in one message, which may have twice as much
 _PARTS = {
     calls_pb2.OUTPUT_PART_VALUE: "value",
     calls_pb2.OUTPUT_PART_STDOUT: "stdout",
@@ -35,6 +38,27 @@ class CallsService(calls_pb2_grpc.CallsServicer):
     async def Start(self, request: calls_pb2.StartCallRequest, context: Any) -> calls_pb2.Call:
         await self._engine.begin(request.session_id, request.call_id, request.tool, request.arguments)
         return await self._call(request.session_id, request.call_id, request.wait_s)
+
+    @wire.unary
+    async def StartTurn(self, request: calls_pb2.StartTurnRequest, context: Any) -> calls_pb2.Turn:
+        calls = [(each.call_id, each.tool, each.arguments) for each in request.calls]
+        turn = await self._engine.begin_turn(request.session_id, request.turn_id, calls)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(min(request.wait_s, _LONGEST_WAIT_S)):
+                await turn.over.wait()
+        return await self._turn(request.session_id, turn)
+
+    @wire.unary
+    async def CancelTurn(self, request: calls_pb2.CancelTurnRequest, context: Any) -> calls_pb2.Turn:
+        return await self._turn(request.session_id, await self._engine.cancel_turn(request.session_id, request.turn_id))
+
+    @wire.unary
+    async def List(self, request: calls_pb2.ListCallsRequest, context: Any) -> calls_pb2.ListCallsResponse:
+        if request.session_id:
+            await self._engine.sessions.record(request.session_id)
+        return calls_pb2.ListCallsResponse(
+            calls=[wire.under_way(each) for each in self._engine.under_way(request.session_id)]
+        )
 
     @wire.unary
     async def Wait(self, request: calls_pb2.WaitCallRequest, context: Any) -> calls_pb2.Call:
@@ -97,6 +121,20 @@ class CallsService(calls_pb2_grpc.CallsServicer):
                 return
             yield calls_pb2.OutputChunk(offset=offset, data=data)
             offset += len(data)
+
+    async def _turn(self, session_id: str, turn: Turn) -> calls_pb2.Turn:
+        """Raises RequestError, or whatever else ended it before its calls had their results."""
+        if turn.over.is_set() and turn.failure is not None:
+            raise turn.failure
+        message = calls_pb2.Turn(session_id=session_id, turn_id=turn.turn_id)
+        left = _TURN_BYTES
+        for wanted in turn.calls:
+            call = await self._call(session_id, wanted.call_id, 0)
+            left -= call.ByteSize()
+            if left < 0:
+                call.ClearField("result")
+            message.calls.append(call)
+        return message
 
     async def _call(self, session_id: str, call_id: str, wait_s: float) -> calls_pb2.Call:
         record, waiting_for = await self._engine.wait(session_id, call_id, min(wait_s, _LONGEST_WAIT_S))

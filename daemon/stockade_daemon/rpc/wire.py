@@ -15,6 +15,7 @@ from stockade_daemon import json_text
 from stockade_daemon.errors import Busy, ConfigurationError, InfrastructureFailure, RequestError
 from stockade_daemon.ledger.records import CallRecord, SessionRecord
 from stockade_daemon.ledger.versions import version_of
+from stockade_daemon.pipeline.listing import Listed
 from stockade_daemon.policy.approvals import Ask
 from stockade_daemon.profiles.read import own_tightening
 from stockade_daemon.values import Event, Finding, Json, Layer, Manifest, ProfileFinding
@@ -178,6 +179,19 @@ def call(record: CallRecord, waiting_for: str, value: bytes | None) -> calls_pb2
         message.resolution.note = record.resolution.note
         message.resolution.time_ms = record.resolution.time_ms
     return message
+
+
+def under_way(call: Listed) -> calls_pb2.CallUnderWay:
+    return calls_pb2.CallUnderWay(
+        session_id=call.session_id,
+        call_id=call.call_id,
+        tool=call.tool,
+        state=_CALL_STATES[call.state],
+        turn_id=call.turn_id,
+        since_ms=call.since_ms,
+        waits_for=call.waits_for,
+        ask_id=call.ask_id,
+    )
 
 
 def layers(held: tuple[Layer, ...]) -> list[types_pb2.Layer]:

@@ -3,8 +3,10 @@
 isort:skip_file
 A call is one tool invocation. It ends in exactly one recorded result."""
 
+from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
+from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from stockade.v1 import types_pb2 as _types_pb2
 import builtins as _builtins
@@ -26,7 +28,7 @@ class _CallStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_CallState.V
     DESCRIPTOR: _descriptor.EnumDescriptor
     CALL_STATE_UNSPECIFIED: _CallState.ValueType  # 0
     CALL_STATE_PENDING: _CallState.ValueType  # 1
-    """recorded, not yet dispatched; it may be waiting for an approval"""
+    """not yet dispatched; it may be waiting for an approval, or for its place in a turn"""
     CALL_STATE_RUNNING: _CallState.ValueType  # 2
     """handed to a worker"""
     CALL_STATE_SETTLED: _CallState.ValueType  # 3
@@ -36,7 +38,7 @@ class CallState(_CallState, metaclass=_CallStateEnumTypeWrapper): ...
 
 CALL_STATE_UNSPECIFIED: CallState.ValueType  # 0
 CALL_STATE_PENDING: CallState.ValueType  # 1
-"""recorded, not yet dispatched; it may be waiting for an approval"""
+"""not yet dispatched; it may be waiting for an approval, or for its place in a turn"""
 CALL_STATE_RUNNING: CallState.ValueType  # 2
 """handed to a worker"""
 CALL_STATE_SETTLED: CallState.ValueType  # 3
@@ -124,6 +126,198 @@ class StartCallRequest(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___StartCallRequest: _TypeAlias = StartCallRequest  # noqa: Y015
+
+@_typing.final
+class StartTurnRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SESSION_ID_FIELD_NUMBER: _builtins.int
+    TURN_ID_FIELD_NUMBER: _builtins.int
+    CALLS_FIELD_NUMBER: _builtins.int
+    WAIT_S_FIELD_NUMBER: _builtins.int
+    session_id: _builtins.str
+    turn_id: _builtins.str
+    """chosen by the client, as a call_id is; in the tool/call events of its calls"""
+    wait_s: _builtins.float
+    """0: return at once"""
+    @_builtins.property
+    def calls(self) -> _containers.RepeatedCompositeFieldContainer[Global___TurnCall]: ...
+    def __init__(
+        self,
+        *,
+        session_id: _builtins.str = ...,
+        turn_id: _builtins.str = ...,
+        calls: _abc.Iterable[Global___TurnCall] | None = ...,
+        wait_s: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["calls", b"calls", "session_id", b"session_id", "turn_id", b"turn_id", "wait_s", b"wait_s"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StartTurnRequest: _TypeAlias = StartTurnRequest  # noqa: Y015
+
+@_typing.final
+class TurnCall(_message.Message):
+    """As in StartCallRequest."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CALL_ID_FIELD_NUMBER: _builtins.int
+    TOOL_FIELD_NUMBER: _builtins.int
+    ARGUMENTS_FIELD_NUMBER: _builtins.int
+    call_id: _builtins.str
+    tool: _builtins.str
+    arguments: _builtins.bytes
+    def __init__(
+        self,
+        *,
+        call_id: _builtins.str = ...,
+        tool: _builtins.str = ...,
+        arguments: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["arguments", b"arguments", "call_id", b"call_id", "tool", b"tool"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TurnCall: _TypeAlias = TurnCall  # noqa: Y015
+
+@_typing.final
+class CancelTurnRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SESSION_ID_FIELD_NUMBER: _builtins.int
+    TURN_ID_FIELD_NUMBER: _builtins.int
+    session_id: _builtins.str
+    turn_id: _builtins.str
+    def __init__(
+        self,
+        *,
+        session_id: _builtins.str = ...,
+        turn_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["session_id", b"session_id", "turn_id", b"turn_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CancelTurnRequest: _TypeAlias = CancelTurnRequest  # noqa: Y015
+
+@_typing.final
+class Turn(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SESSION_ID_FIELD_NUMBER: _builtins.int
+    TURN_ID_FIELD_NUMBER: _builtins.int
+    CALLS_FIELD_NUMBER: _builtins.int
+    session_id: _builtins.str
+    turn_id: _builtins.str
+    @_builtins.property
+    def calls(self) -> _containers.RepeatedCompositeFieldContainer[Global___Call]:
+        """In the turn's order. A settled call whose result would make the message too large comes without it: Wait for it."""
+
+    def __init__(
+        self,
+        *,
+        session_id: _builtins.str = ...,
+        turn_id: _builtins.str = ...,
+        calls: _abc.Iterable[Global___Call] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["calls", b"calls", "session_id", b"session_id", "turn_id", b"turn_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Turn: _TypeAlias = Turn  # noqa: Y015
+
+@_typing.final
+class ListCallsRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SESSION_ID_FIELD_NUMBER: _builtins.int
+    session_id: _builtins.str
+    """empty: all sessions"""
+    def __init__(
+        self,
+        *,
+        session_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["session_id", b"session_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListCallsRequest: _TypeAlias = ListCallsRequest  # noqa: Y015
+
+@_typing.final
+class ListCallsResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CALLS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def calls(self) -> _containers.RepeatedCompositeFieldContainer[Global___CallUnderWay]: ...
+    def __init__(
+        self,
+        *,
+        calls: _abc.Iterable[Global___CallUnderWay] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["calls", b"calls"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListCallsResponse: _TypeAlias = ListCallsResponse  # noqa: Y015
+
+@_typing.final
+class CallUnderWay(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SESSION_ID_FIELD_NUMBER: _builtins.int
+    CALL_ID_FIELD_NUMBER: _builtins.int
+    TOOL_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
+    TURN_ID_FIELD_NUMBER: _builtins.int
+    SINCE_MS_FIELD_NUMBER: _builtins.int
+    WAITS_FOR_FIELD_NUMBER: _builtins.int
+    ASK_ID_FIELD_NUMBER: _builtins.int
+    session_id: _builtins.str
+    call_id: _builtins.str
+    tool: _builtins.str
+    state: Global___CallState.ValueType
+    turn_id: _builtins.str
+    """empty: a call alone"""
+    since_ms: _builtins.int
+    """when it was taken, or its turn was where its place has not come; ms since 1970, UTC"""
+    waits_for: _builtins.str
+    """What it waits for: turn (calls before it), approval, worker; empty: it is being judged, or runs."""
+    ask_id: _builtins.str
+    """of the approval"""
+    def __init__(
+        self,
+        *,
+        session_id: _builtins.str = ...,
+        call_id: _builtins.str = ...,
+        tool: _builtins.str = ...,
+        state: Global___CallState.ValueType = ...,
+        turn_id: _builtins.str = ...,
+        since_ms: _builtins.int = ...,
+        waits_for: _builtins.str = ...,
+        ask_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ask_id", b"ask_id", "call_id", b"call_id", "session_id", b"session_id", "since_ms", b"since_ms", "state", b"state", "tool", b"tool", "turn_id", b"turn_id", "waits_for", b"waits_for"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CallUnderWay: _TypeAlias = CallUnderWay  # noqa: Y015
 
 @_typing.final
 class WaitCallRequest(_message.Message):

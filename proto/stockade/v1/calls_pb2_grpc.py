@@ -39,6 +39,21 @@ class CallsStub:
                 request_serializer=stockade_dot_v1_dot_calls__pb2.StartCallRequest.SerializeToString,
                 response_deserializer=stockade_dot_v1_dot_calls__pb2.Call.FromString,
                 _registered_method=True)
+        self.StartTurn = channel.unary_unary(
+                '/stockade.v1.Calls/StartTurn',
+                request_serializer=stockade_dot_v1_dot_calls__pb2.StartTurnRequest.SerializeToString,
+                response_deserializer=stockade_dot_v1_dot_calls__pb2.Turn.FromString,
+                _registered_method=True)
+        self.CancelTurn = channel.unary_unary(
+                '/stockade.v1.Calls/CancelTurn',
+                request_serializer=stockade_dot_v1_dot_calls__pb2.CancelTurnRequest.SerializeToString,
+                response_deserializer=stockade_dot_v1_dot_calls__pb2.Turn.FromString,
+                _registered_method=True)
+        self.List = channel.unary_unary(
+                '/stockade.v1.Calls/List',
+                request_serializer=stockade_dot_v1_dot_calls__pb2.ListCallsRequest.SerializeToString,
+                response_deserializer=stockade_dot_v1_dot_calls__pb2.ListCallsResponse.FromString,
+                _registered_method=True)
         self.Wait = channel.unary_unary(
                 '/stockade.v1.Calls/Wait',
                 request_serializer=stockade_dot_v1_dot_calls__pb2.WaitCallRequest.SerializeToString,
@@ -76,6 +91,39 @@ class CallsServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def StartTurn(self, request, context):
+        """Records the calls of one turn of a model and runs them in its order. Bodies of tools that are parallel_safe overlap,
+        ten at most; every other call begins when all before it have their results, and what follows waits for its own. A
+        call is judged when the one before it has been; results are recorded in the order of the calls, and context/message
+        events after the last of them. Each call is recorded when its place has come, not before.
+
+        Safe to repeat: the same turn_id with the same calls is the same turn, and what has its result is not run again.
+        Returns once all calls are settled, or after wait_s seconds with the states so far: repeat it to wait on. The turn
+        goes on without its client. Where a daemon ended in the middle of it, the same turn given to the next daemon begins
+        nothing: calls that had not been recorded get TOOL_NOT_STARTED.
+
+        Errors: those of Start, for any of the calls and before any is recorded; INVALID_ARGUMENT also for no calls, more
+        than 128, or one id twice; ALREADY_EXISTS also where the turn under way has other calls.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CancelTurn(self, request, context):
+        """Ends a turn that is under way and waits until each of its calls has a result: what had begun is cancelled, and what
+        had not gets ABORTED_BEFORE_DISPATCH. NOT_FOUND: no such turn is under way; it is over, or never was.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def List(self, request, context):
+        """The calls that have no result yet, oldest first: of one session, or of all.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Wait(self, request, context):
         """The call's state; waits up to wait_s seconds for it to settle. Safe to repeat.
         """
@@ -85,7 +133,7 @@ class CallsServicer:
 
     def Cancel(self, request, context):
         """Asks for the call's end. Before the body started the result is ABORTED_BEFORE_DISPATCH, later ABORTED. A settled
-        call is returned as it is. Safe to repeat.
+        call is returned as it is, and so is one whose place in a turn has not come: it gets its result then. Safe to repeat.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -118,6 +166,21 @@ def add_CallsServicer_to_server(servicer, server):
                     servicer.Start,
                     request_deserializer=stockade_dot_v1_dot_calls__pb2.StartCallRequest.FromString,
                     response_serializer=stockade_dot_v1_dot_calls__pb2.Call.SerializeToString,
+            ),
+            'StartTurn': grpc.unary_unary_rpc_method_handler(
+                    servicer.StartTurn,
+                    request_deserializer=stockade_dot_v1_dot_calls__pb2.StartTurnRequest.FromString,
+                    response_serializer=stockade_dot_v1_dot_calls__pb2.Turn.SerializeToString,
+            ),
+            'CancelTurn': grpc.unary_unary_rpc_method_handler(
+                    servicer.CancelTurn,
+                    request_deserializer=stockade_dot_v1_dot_calls__pb2.CancelTurnRequest.FromString,
+                    response_serializer=stockade_dot_v1_dot_calls__pb2.Turn.SerializeToString,
+            ),
+            'List': grpc.unary_unary_rpc_method_handler(
+                    servicer.List,
+                    request_deserializer=stockade_dot_v1_dot_calls__pb2.ListCallsRequest.FromString,
+                    response_serializer=stockade_dot_v1_dot_calls__pb2.ListCallsResponse.SerializeToString,
             ),
             'Wait': grpc.unary_unary_rpc_method_handler(
                     servicer.Wait,
@@ -167,6 +230,87 @@ class Calls:
             '/stockade.v1.Calls/Start',
             stockade_dot_v1_dot_calls__pb2.StartCallRequest.SerializeToString,
             stockade_dot_v1_dot_calls__pb2.Call.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def StartTurn(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/stockade.v1.Calls/StartTurn',
+            stockade_dot_v1_dot_calls__pb2.StartTurnRequest.SerializeToString,
+            stockade_dot_v1_dot_calls__pb2.Turn.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CancelTurn(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/stockade.v1.Calls/CancelTurn',
+            stockade_dot_v1_dot_calls__pb2.CancelTurnRequest.SerializeToString,
+            stockade_dot_v1_dot_calls__pb2.Turn.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def List(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/stockade.v1.Calls/List',
+            stockade_dot_v1_dot_calls__pb2.ListCallsRequest.SerializeToString,
+            stockade_dot_v1_dot_calls__pb2.ListCallsResponse.FromString,
             options,
             channel_credentials,
             insecure,

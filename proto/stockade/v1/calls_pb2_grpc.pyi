@@ -39,11 +39,31 @@ class CallsStub:
     NOT_FOUND (no such session), FAILED_PRECONDITION (session closed, daemon draining), ALREADY_EXISTS,
     INVALID_ARGUMENT (malformed ids), RESOURCE_EXHAUSTED (arguments too large to record).
     """
+    StartTurn: _grpc.UnaryUnaryMultiCallable[_calls_pb2.StartTurnRequest, _calls_pb2.Turn]
+    """Records the calls of one turn of a model and runs them in its order. Bodies of tools that are parallel_safe overlap,
+    ten at most; every other call begins when all before it have their results, and what follows waits for its own. A
+    call is judged when the one before it has been; results are recorded in the order of the calls, and context/message
+    events after the last of them. Each call is recorded when its place has come, not before.
+
+    Safe to repeat: the same turn_id with the same calls is the same turn, and what has its result is not run again.
+    Returns once all calls are settled, or after wait_s seconds with the states so far: repeat it to wait on. The turn
+    goes on without its client. Where a daemon ended in the middle of it, the same turn given to the next daemon begins
+    nothing: calls that had not been recorded get TOOL_NOT_STARTED.
+
+    Errors: those of Start, for any of the calls and before any is recorded; INVALID_ARGUMENT also for no calls, more
+    than 128, or one id twice; ALREADY_EXISTS also where the turn under way has other calls.
+    """
+    CancelTurn: _grpc.UnaryUnaryMultiCallable[_calls_pb2.CancelTurnRequest, _calls_pb2.Turn]
+    """Ends a turn that is under way and waits until each of its calls has a result: what had begun is cancelled, and what
+    had not gets ABORTED_BEFORE_DISPATCH. NOT_FOUND: no such turn is under way; it is over, or never was.
+    """
+    List: _grpc.UnaryUnaryMultiCallable[_calls_pb2.ListCallsRequest, _calls_pb2.ListCallsResponse]
+    """The calls that have no result yet, oldest first: of one session, or of all."""
     Wait: _grpc.UnaryUnaryMultiCallable[_calls_pb2.WaitCallRequest, _calls_pb2.Call]
     """The call's state; waits up to wait_s seconds for it to settle. Safe to repeat."""
     Cancel: _grpc.UnaryUnaryMultiCallable[_calls_pb2.CancelCallRequest, _calls_pb2.Call]
     """Asks for the call's end. Before the body started the result is ABORTED_BEFORE_DISPATCH, later ABORTED. A settled
-    call is returned as it is. Safe to repeat.
+    call is returned as it is, and so is one whose place in a turn has not come: it gets its result then. Safe to repeat.
     """
     ResolveUnknown: _grpc.UnaryUnaryMultiCallable[_calls_pb2.ResolveUnknownRequest, _calls_pb2.Call]
     """Records what somebody found out about a call that ended with TOOL_OUTCOME_UNKNOWN: beside its result, which stays,
@@ -69,11 +89,31 @@ class CallsAsyncStub(CallsStub):
     NOT_FOUND (no such session), FAILED_PRECONDITION (session closed, daemon draining), ALREADY_EXISTS,
     INVALID_ARGUMENT (malformed ids), RESOURCE_EXHAUSTED (arguments too large to record).
     """
+    StartTurn: _aio.UnaryUnaryMultiCallable[_calls_pb2.StartTurnRequest, _calls_pb2.Turn]  # type: ignore[assignment]
+    """Records the calls of one turn of a model and runs them in its order. Bodies of tools that are parallel_safe overlap,
+    ten at most; every other call begins when all before it have their results, and what follows waits for its own. A
+    call is judged when the one before it has been; results are recorded in the order of the calls, and context/message
+    events after the last of them. Each call is recorded when its place has come, not before.
+
+    Safe to repeat: the same turn_id with the same calls is the same turn, and what has its result is not run again.
+    Returns once all calls are settled, or after wait_s seconds with the states so far: repeat it to wait on. The turn
+    goes on without its client. Where a daemon ended in the middle of it, the same turn given to the next daemon begins
+    nothing: calls that had not been recorded get TOOL_NOT_STARTED.
+
+    Errors: those of Start, for any of the calls and before any is recorded; INVALID_ARGUMENT also for no calls, more
+    than 128, or one id twice; ALREADY_EXISTS also where the turn under way has other calls.
+    """
+    CancelTurn: _aio.UnaryUnaryMultiCallable[_calls_pb2.CancelTurnRequest, _calls_pb2.Turn]  # type: ignore[assignment]
+    """Ends a turn that is under way and waits until each of its calls has a result: what had begun is cancelled, and what
+    had not gets ABORTED_BEFORE_DISPATCH. NOT_FOUND: no such turn is under way; it is over, or never was.
+    """
+    List: _aio.UnaryUnaryMultiCallable[_calls_pb2.ListCallsRequest, _calls_pb2.ListCallsResponse]  # type: ignore[assignment]
+    """The calls that have no result yet, oldest first: of one session, or of all."""
     Wait: _aio.UnaryUnaryMultiCallable[_calls_pb2.WaitCallRequest, _calls_pb2.Call]  # type: ignore[assignment]
     """The call's state; waits up to wait_s seconds for it to settle. Safe to repeat."""
     Cancel: _aio.UnaryUnaryMultiCallable[_calls_pb2.CancelCallRequest, _calls_pb2.Call]  # type: ignore[assignment]
     """Asks for the call's end. Before the body started the result is ABORTED_BEFORE_DISPATCH, later ABORTED. A settled
-    call is returned as it is. Safe to repeat.
+    call is returned as it is, and so is one whose place in a turn has not come: it gets its result then. Safe to repeat.
     """
     ResolveUnknown: _aio.UnaryUnaryMultiCallable[_calls_pb2.ResolveUnknownRequest, _calls_pb2.Call]  # type: ignore[assignment]
     """Records what somebody found out about a call that ended with TOOL_OUTCOME_UNKNOWN: beside its result, which stays,
@@ -104,6 +144,44 @@ class CallsServicer(metaclass=_abc_1.ABCMeta):
         """
 
     @_abc_1.abstractmethod
+    def StartTurn(
+        self,
+        request: _calls_pb2.StartTurnRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_calls_pb2.Turn, _abc.Awaitable[_calls_pb2.Turn]]:
+        """Records the calls of one turn of a model and runs them in its order. Bodies of tools that are parallel_safe overlap,
+        ten at most; every other call begins when all before it have their results, and what follows waits for its own. A
+        call is judged when the one before it has been; results are recorded in the order of the calls, and context/message
+        events after the last of them. Each call is recorded when its place has come, not before.
+
+        Safe to repeat: the same turn_id with the same calls is the same turn, and what has its result is not run again.
+        Returns once all calls are settled, or after wait_s seconds with the states so far: repeat it to wait on. The turn
+        goes on without its client. Where a daemon ended in the middle of it, the same turn given to the next daemon begins
+        nothing: calls that had not been recorded get TOOL_NOT_STARTED.
+
+        Errors: those of Start, for any of the calls and before any is recorded; INVALID_ARGUMENT also for no calls, more
+        than 128, or one id twice; ALREADY_EXISTS also where the turn under way has other calls.
+        """
+
+    @_abc_1.abstractmethod
+    def CancelTurn(
+        self,
+        request: _calls_pb2.CancelTurnRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_calls_pb2.Turn, _abc.Awaitable[_calls_pb2.Turn]]:
+        """Ends a turn that is under way and waits until each of its calls has a result: what had begun is cancelled, and what
+        had not gets ABORTED_BEFORE_DISPATCH. NOT_FOUND: no such turn is under way; it is over, or never was.
+        """
+
+    @_abc_1.abstractmethod
+    def List(
+        self,
+        request: _calls_pb2.ListCallsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_calls_pb2.ListCallsResponse, _abc.Awaitable[_calls_pb2.ListCallsResponse]]:
+        """The calls that have no result yet, oldest first: of one session, or of all."""
+
+    @_abc_1.abstractmethod
     def Wait(
         self,
         request: _calls_pb2.WaitCallRequest,
@@ -118,7 +196,7 @@ class CallsServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_calls_pb2.Call, _abc.Awaitable[_calls_pb2.Call]]:
         """Asks for the call's end. Before the body started the result is ABORTED_BEFORE_DISPATCH, later ABORTED. A settled
-        call is returned as it is. Safe to repeat.
+        call is returned as it is, and so is one whose place in a turn has not come: it gets its result then. Safe to repeat.
         """
 
     @_abc_1.abstractmethod

@@ -1,0 +1,42 @@
+"""`stockade ps`: the calls that have no result yet."""
+
+import json
+from dataclasses import asdict
+from datetime import UTC, datetime
+
+import click
+
+import stockade_client as client
+from stockade_client.commands import options
+from stockade_client.commands.running import OK, run, the_running_daemon
+from stockade_client.visible import visible
+
+
+@click.command()
+@click.argument("session", metavar="[SESSION]", required=False, callback=options.named)
+@options.as_json()
+def command(session: str | None, as_json: bool) -> None:
+    """List the calls that are under way, of one session or of all: since when, and what each waits for.
+
+    `stockade cancel CALL` takes one back, `stockade stop SESSION` ends a session with all of its calls.
+    """
+
+    async def body() -> int:
+        async with the_running_daemon("`stockade ps`") as daemon:
+            for call in await daemon.calls(session or ""):
+                print(json.dumps(asdict(call), ensure_ascii=False) if as_json else _line(call))
+        return OK
+
+    run(body)
+
+
+def _line(call: "client.CallUnderWay") -> str:
+    since = datetime.fromtimestamp(call.since_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+    waits = {
+        "turn": f"waits for the calls before it in turn {call.turn_id}",
+        "approval": f"waits for an answer to {call.ask_id}",
+        "worker": "waits for a worker",
+    }.get(call.waits_for, "")
+    return visible(
+        f"{call.session_id:<28} {call.call_id:<24} {call.tool:<12} {call.state:<8} {since}  {waits}".rstrip()
+    )

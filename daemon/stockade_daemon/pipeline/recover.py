@@ -1,0 +1,36 @@
+"""After a start: settling the calls that an earlier daemon left without a result, by what ledger and disk prove."""
+
+import asyncio
+import logging
+
+from stockade_daemon.errors import RequestError
+from stockade_daemon.gate import recovery
+from stockade_daemon.gate.workspace import Workspace
+from stockade_daemon.ledger.ledger import Ledger
+from stockade_daemon.ledger.records import SessionRecord, Unsettled
+from stockade_daemon.ledger.recovery import settle_unfinished
+from stockade_daemon.values import Json
+
+_log = logging.getLogger(__name__)
+
+
+async def recover(ledger: Ledger) -> None:
+    """Gives each of them its one result. None is run again."""
+    for unsettled in await ledger.unsettled():
+        session_id, call_id = unsettled.call.session_id, unsettled.call.call_id
+        record = await ledger.session(session_id)
+        assert record is not None  # the ledger has no call without its session
+        body = await asyncio.to_thread(_settled_by_proof, record, unsettled)
+        await ledger.settle(session_id, call_id, body)
+        code = body["error"]["code"] if isinstance(body["error"], dict) else "?"
+        _log.warning("call %s/%s of an earlier daemon: %s", session_id, call_id, code)
+
+
+def _settled_by_proof(record: SessionRecord, unsettled: Unsettled) -> dict[str, Json]:
+    try:
+        with Workspace.open(record.workspace) as workspace:
+            if (workspace.device, workspace.inode) == (record.device, record.inode):
+                return settle_unfinished(unsettled, lambda begun: recovery.recover(workspace, begun))
+    except RequestError:
+        _log.warning("%s cannot be opened, so nothing can be proved about its calls", record.workspace)
+    return settle_unfinished(unsettled, lambda _: "unknown")

@@ -1,0 +1,121 @@
+"""`stockade ps`, `cancel` and `stop`: what is under way, and how whoever started it, it is ended."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import pytest
+import pytest_asyncio
+
+from stockade_client import Call, Daemon, Session
+
+Stockade = Callable[..., "CompletedProcess[bytes]"]
+
+
+@pytest_asyncio.fixture
+async def session(daemon: Daemon, workspace: Path) -> AsyncIterator[Session]:
+    async with daemon.session(workspace, "dev") as session:
+        yield session
+
+
+async def running(session: Session, call_id: str) -> Call:
+    """A call that ends when it is made to."""
+    call = await session.start("shell", call_id=call_id, command="echo begun; exec sleep 600")
+    async with call.output() as chunks:
+        async for _ in chunks:
+            break
+    return call
+
+
+def shown(done: "CompletedProcess[bytes]", status: int = 0) -> str:
+    assert done.returncode == status, done
+    return (done.stdout if status == 0 else done.stderr).decode()
+
+
+async def test_ps_lists_calls_with_what_they_wait_for(stockade: Stockade, session: Session) -> None:
+    await running(session, "one")
+    text = shown(await asyncio.to_thread(stockade, "ps"))
+    line = next(each for each in text.splitlines() if session.session_id in each)
+    assert line.split()[:4] == [session.session_id, "one", "shell", "running"]
+    listed = json.loads(shown(await asyncio.to_thread(stockade, "ps", session.session_id, "--json")))
+    assert listed["since_ms"] > session.info.opened_ms
+    del listed["since_ms"]
+    assert listed == {
+        "session_id": session.session_id,
+        "call_id": "one",
+        "tool": "shell",
+        "state": "running",
+        "turn_id": "",
+        "waits_for": "",
+        "ask_id": "",
+    }
+
+
+async def test_ps_names_the_ask_that_a_call_waits_for(stockade: Stockade, daemon: Daemon, workspace: Path) -> None:
+    profile = workspace / "asks.toml"
+    profile.write_text('extends = "dev"\n[approval]\ncommands = "ask"\n')
+    async with daemon.session(workspace, profile) as session, daemon.approvals(session.session_id) as asks:
+        await session.start("shell", call_id="one", command="true")
+        ask = await anext(asks)
+        text = shown(await asyncio.to_thread(stockade, "ps", session.session_id))
+    assert " pending " in text
+    assert f"waits for an answer to {ask.ask_id}" in text
+
+
+async def test_cancel_ends_a_call_and_says_what_it_came_to(stockade: Stockade, session: Session) -> None:
+    call = await running(session, "one")
+    assert "ABORTED: " in shown(await asyncio.to_thread(stockade, "cancel", "one"))
+    result = await call.result()
+    assert result.error is not None
+    assert result.error.code == "ABORTED"
+    again = shown(await asyncio.to_thread(stockade, "cancel", "one"), 2)
+    assert "`stockade ledger one` tells what became of it" in again
+    await running(session, "two")
+    as_json = json.loads(shown(await asyncio.to_thread(stockade, "cancel", "two", "--json")))
+    assert (as_json["session_id"], as_json["error"]["code"]) == (session.session_id, "ABORTED")
+
+
+async def test_cancel_wants_the_session_where_two_have_a_call_of_that_id(
+    stockade: Stockade, daemon: Daemon, session: Session, workspace: Path
+) -> None:
+    await running(session, "same")
+    async with daemon.session(workspace, "dev") as other:
+        await running(other, "same")
+        refused = shown(await asyncio.to_thread(stockade, "cancel", "same"), 2)
+        assert session.session_id in refused
+        assert "add --session NAME" in refused
+        shown(await asyncio.to_thread(stockade, "cancel", "same", "--session", other.session_id))
+        assert [call.call_id for call in await daemon.calls(other.session_id)] == []
+        assert [call.call_id for call in await daemon.calls(session.session_id)] == ["same"]
+
+
+async def test_stop_ends_a_session_with_its_calls(stockade: Stockade, daemon: Daemon, workspace: Path) -> None:
+    async with daemon.session(workspace, "dev", id="to-stop") as session:
+        call = await running(session, "one")
+        assert shown(await asyncio.to_thread(stockade, "stop", "to-stop")) == (
+            "to-stop closed; calls that were under way: 1\n"
+        )
+        result = await call.result()
+        assert result.error is not None
+        assert result.error.code == "ABORTED"
+    assert shown(await asyncio.to_thread(stockade, "stop", "to-stop")) == "to-stop was closed before\n"
+    assert json.loads(shown(await asyncio.to_thread(stockade, "stop", "to-stop", "--json")))["state"] == "closed"
+    listed = shown(await asyncio.to_thread(stockade, "sessions", "--json")).splitlines()
+    assert [each["state"] for each in map(json.loads, listed) if each["session_id"] == "to-stop"] == ["closed"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("ps", "nobody"), "nobody"),
+        (("cancel", "nothing"), "`stockade ps` lists those that are"),
+        (("cancel", "nothing", "--session", "nobody"), "nobody"),
+        (("stop", "nobody"), "`stockade sessions` lists those there are"),
+    ],
+)
+async def test_what_is_not_there_is_a_usage_error_that_says_what_to_do(
+    stockade: Stockade, arguments: tuple[str, ...], words: str
+) -> None:
+    assert words in shown(await asyncio.to_thread(stockade, *arguments), 2)

@@ -1,0 +1,1 @@
+"""Kills in the middle of calls, and what ledger and disk say afterwards."""
