@@ -97,9 +97,10 @@ async def serve(start: Start) -> None:
                     serving(config.socket, services, engine, rules) as address,
                 ):
                     _log.info("serving on %s, state in %s", address, config.state)
-                    # Whoever started us may wait for this line; a closed stdout is no reason to stop.
-                    _say(f"ready {address}")
-                    await _until_stopped(start.lifeline)
+                    with _signalled(start.lifeline) as stopped:
+                        # Whoever started us may wait for this line; a closed stdout is no reason to stop.
+                        _say(f"ready {address}")
+                        await stopped.wait()
                     _log.info("stopping")
                     # Before the server stops, so that a client which waits for a result still gets it.
                     await engine.drain(grace_s)
@@ -186,9 +187,10 @@ def _state_directory(state: Path) -> Path:
     return outputs
 
 
-async def _until_stopped(lifeline: int | None) -> None:
-    """Waits for a signal that asks the daemon to stop, or for the end of its lifeline. A second signal ends it at once;
-    the workers die with it."""
+@contextmanager
+def _signalled(lifeline: int | None) -> Iterator[asyncio.Event]:
+    """An event that a request to stop sets: a signal, or the end of the lifeline. A second signal, also after
+    the block, ends it at once; the workers die with it."""
     loop = asyncio.get_running_loop()
     stopped = asyncio.Event()
 
@@ -201,9 +203,11 @@ async def _until_stopped(lifeline: int | None) -> None:
         loop.add_signal_handler(number, asked)
     if lifeline is not None:
         loop.add_reader(lifeline, stopped.set)
-    await stopped.wait()
-    if lifeline is not None:
-        loop.remove_reader(lifeline)
+    try:
+        yield stopped
+    finally:
+        if lifeline is not None:
+            loop.remove_reader(lifeline)
 
 
 @contextmanager
