@@ -83,6 +83,16 @@ def test_a_file_that_changed_a_moment_ago_is_left_alone(known: LastGood, place: 
     assert wall_s(rested(known, "mine")) == 6
 
 
+def test_a_file_on_a_clock_of_whole_seconds_is_left_alone_for_two(
+    known: LastGood, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(last_good, "_identities", rounded)
+    (place / "mine.toml").write_text(BASE.format(5))
+    known.take("mine")
+    (place / "mine.toml").write_text("")
+    assert known.look("mine") is None
+
+
 def test_a_changed_base_is_a_change_of_what_extends_it(known: LastGood, place: Path) -> None:
     (place / "base.toml").write_text(BASE.format(5))
     (place / "mine.toml").write_text('extends = "base"\n')

@@ -205,7 +205,8 @@ class _Reading:
         now = time.time_ns()
         # Where there is no file, somebody may be about to put one there.
         times = [mark.changed_ns or self.homes.changed_ns for mark in self.marks.values() if mark.paths]
-        return any(0 <= now - each < _REST_NS for each in times)
+        # A whole second is the stamp of a coarse clock: it says nothing of what was written within its tick.
+        return any(0 <= now - each < (_REST_NS if each % 1_000_000_000 else _YOUNG_NS) for each in times)
 
 
 def _homes(directories: Sequence[Path]) -> _Homes:

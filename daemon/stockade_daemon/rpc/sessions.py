@@ -1,5 +1,6 @@
 """stockade.v1.Sessions."""
 
+import asyncio
 from typing import Any
 
 from stockade.v1 import sessions_pb2, sessions_pb2_grpc
@@ -30,7 +31,8 @@ class SessionsService(sessions_pb2_grpc.SessionsServicer):
             tightening=request.tightening,
             tools=tuple(request.tools),
         )
-        return wire.session(await self._engine.sessions.open(opening))
+        # Shielded: a request that is dropped here must not leave the ledger and what is at hand with different profiles.
+        return wire.session(await asyncio.shield(self._engine.sessions.open(opening)))
 
     @wire.unary
     async def Get(self, request: sessions_pb2.GetSessionRequest, context: Any) -> sessions_pb2.Session:
