@@ -87,6 +87,7 @@ class Daemon:
         *,
         approval_policy: str = "ask",
         tightening: str = "",
+        tools: Iterable[str] = (),
     ) -> AsyncIterator[Session]:
         """A session, open for as long as the block runs.
 
@@ -98,11 +99,12 @@ class Daemon:
             closed.
         approve: a coroutine that is given each ask of the session; see approvals.Approve.
         approval_policy: "ask", or "never": whatever would be asked is rejected without asking.
+        tools: names of the tools that the session offers and runs; for it there are no others. None: all of them.
         tightening: TOML with keys of a profile that narrow it for this session; what would widen it is refused.
 
         Raises NotFound, InvalidRequest, NotPermitted, AlreadyExists or NotPossible, with the remedy.
         """
-        session = Session(self._link, await self._open(workspace, profile, id, approval_policy, tightening))
+        session = Session(self._link, await self._open(workspace, profile, id, approval_policy, tightening, tools))
         try:
             if approve is None:
                 yield session
@@ -120,17 +122,21 @@ class Daemon:
         id: str | None,
         approval_policy: str,
         tightening: str,
+        tools: Iterable[str],
     ) -> SessionInfo:
         request = sessions_pb2.OpenSessionRequest(
             session_id=ids.new("session") if id is None else wire.said(id, "a session's id")
         )
         request.approval_policy, request.tightening = approval_policy, tightening.encode()
+        request.tools.extend(wire.said(name, "a tool's name") for name in tools)
         if workspace is None or profile is None:
             if id is None:
                 raise InvalidRequest("a new session needs a workspace and a profile; pass both, or a known id")
             known = await self.get_session(id)
             request.approval_policy = known.approval_policy
             request.tightening = request.tightening or known.tightening.encode()
+            if not request.tools:
+                request.tools.extend(known.tools)
             workspace = known.workspace if workspace is None else workspace
             profile = known.profile if profile is None else profile
         request.workspace = wire.said(_absolute(wire.said(os.fspath(workspace), "the workspace")), "the workspace")

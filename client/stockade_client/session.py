@@ -6,13 +6,13 @@ Nothing here opens a file of the workspace; a path is text that the daemon resol
 import asyncio
 from collections.abc import Mapping, Sequence
 
-from stockade.v1 import sessions_pb2
+from stockade.v1 import catalog_pb2, sessions_pb2
 from stockade_client import events, ids, wire
 from stockade_client.calls import WAIT_S, Call, arguments_text
 from stockade_client.link import Link, Stream
 from stockade_client.results import CallResult, JsonInput
 from stockade_client.turns import Turn
-from stockade_client.values import Event, SessionInfo
+from stockade_client.values import Event, SessionInfo, Tool
 
 
 class Session:
@@ -79,6 +79,12 @@ class Session:
         call = Call(self._link, self.session_id, _call_id(call_id), wire.said(tool, "a tool's name"))
         await call.begin(arguments, wait_s=0.0)
         return call
+
+    async def tools(self) -> list[Tool]:
+        """The tools that this session offers, by name."""
+        request = catalog_pb2.ListToolsRequest(session_id=self.session_id)
+        response = await self._link.ask(self._link.catalog.ListTools, request, "list its tools")
+        return [wire.tool_of(tool) for tool in response.tools]
 
     def events(
         self,

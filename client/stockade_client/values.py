@@ -64,6 +64,7 @@ class SessionInfo:
     opened_ms: int  # milliseconds since 1970, UTC
     last_seq: int
     tightening: str = ""  # TOML that narrows the profile for this session; empty: nothing does
+    tools: tuple[str, ...] = ()  # names of those that it offers; empty: all
 
 
 @dataclass(frozen=True, slots=True)

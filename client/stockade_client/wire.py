@@ -175,6 +175,7 @@ def session_of(message: sessions_pb2.Session) -> SessionInfo:
         opened_ms=message.opened_ms,
         last_seq=message.last_seq,
         tightening=message.tightening.decode("utf-8", "replace"),
+        tools=tuple(message.tools),
     )
 
 

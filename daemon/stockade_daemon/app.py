@@ -13,19 +13,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from stockade_daemon import plugins
 from stockade_daemon.config import Config
 from stockade_daemon.errors import ConfigurationError
 from stockade_daemon.ledger.ledger import RESTART, Ledger
-from stockade_daemon.pipeline.context import Dispatch, Services
+from stockade_daemon.pipeline.context import Services
 from stockade_daemon.pipeline.describe import Describing
 from stockade_daemon.pipeline.engine import Engine
-from stockade_daemon.pipeline.execute import within_deadline
+from stockade_daemon.pipeline.observe import Observer
 from stockade_daemon.pipeline.retention import keeping
 from stockade_daemon.pipeline.rules import Rules
 from stockade_daemon.pipeline.sessions import Sessions
 from stockade_daemon.pipeline.toolbox import Toolbox
 from stockade_daemon.policy.approvals import Approvals
-from stockade_daemon.policy.decisions import PostDecision, PreDecision
+from stockade_daemon.policy.decisions import POST_DECISIONS, PRE_DECISIONS, PostDecision, PreDecision
 from stockade_daemon.policy.guards import Guards
 from stockade_daemon.policy.profile_rules import by_profile
 from stockade_daemon.policy.subjects import Finished, Judged
@@ -77,6 +78,8 @@ async def serve(start: Start) -> None:
             Pool.start(config.state) as pool,
         ):
             services = services_of(ledger, pool, outputs, config.durability)
+            observers: list[Observer] = []
+            plugins.load(config.plugins, services, observers)
             sessions = Sessions(ledger, pool, rules)
             toolbox = Toolbox(
                 services.tools,
@@ -90,7 +93,7 @@ async def serve(start: Start) -> None:
                 async with (
                     sessions.profiles.kept(config.profile_directories, sessions.follow),
                     toolbox.kept(wait_s=_TOOLS_S),
-                    Engine.start(services, sessions, [], grace_s=grace_s) as engine,
+                    Engine.start(services, sessions, observers, grace_s=grace_s) as engine,
                     serving(config.socket, services, engine, rules) as address,
                 ):
                     _log.info("serving on %s, state in %s", address, config.state)
@@ -117,11 +120,10 @@ def _when_the_disk_fails(start: Start) -> str:
 
 
 def services_of(ledger: Ledger, pool: Pool, outputs: Path, durability: Durability = "process") -> Services:
-    pre_execute: Waterfall[Judged, PreDecision] = Waterfall("tools/pre-execute")
+    pre_execute: Waterfall[Judged, PreDecision] = Waterfall("tools/pre-execute", PRE_DECISIONS)
     pre_execute.add(by_profile)
-    execute: Waterfall[Dispatch, Outcome] = Waterfall("tools/execute")
-    execute.add(within_deadline)
-    post_execute: Waterfall[Finished, PostDecision] = Waterfall("tools/post-execute")
+    execute: Waterfall[Judged, Outcome] = Waterfall("tools/execute", (Outcome,), again=True)
+    post_execute: Waterfall[Finished, PostDecision] = Waterfall("tools/post-execute", POST_DECISIONS)
     return Services(
         ledger=ledger,
         pool=pool,

@@ -70,6 +70,15 @@ PACKAGES: Final[Key[tuple[str, ...]]] = Key(
     "Looked up at its start.",
 )
 
+PLUGINS: Final[Key[tuple[str, ...]]] = Key(
+    "plugins.enabled",
+    several(text(64), most=64),
+    (),
+    "array of names",
+    "Entry points of the group stockade.plugins that run inside the daemon, with its rights (docs/plugins.md). Loaded "
+    "at its start in this order; it does not start without one of them.",
+)
+
 _PROCESS: Final[Durability] = "process"
 _POWER: Final[Durability] = "power"
 
@@ -90,7 +99,17 @@ KEEP_DAYS: Final[Key[int]] = Key(
     "default: none is.",
 )
 
-KEYS: Final[tuple[Key[Any], ...]] = (SOCKET, STATE, WORKSPACES, PROFILES, TOOLS, PACKAGES, DURABILITY, KEEP_DAYS)
+KEYS: Final[tuple[Key[Any], ...]] = (
+    SOCKET,
+    STATE,
+    WORKSPACES,
+    PROFILES,
+    TOOLS,
+    PACKAGES,
+    PLUGINS,
+    DURABILITY,
+    KEEP_DAYS,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +124,7 @@ class Config:
     tool_packages: tuple[str, ...]  # names of entry points
     durability: Durability
     keep_days: int  # 0: for ever
+    plugins: tuple[str, ...] = ()  # the same, of what runs inside the daemon
 
 
 def load(
@@ -138,6 +158,7 @@ def load(
         profile_directories=tuple(Path(each) for each in at[PROFILES]),
         tool_directories=tuple(Path(each) for each in at[TOOLS]),
         tool_packages=at[PACKAGES],
+        plugins=at[PLUGINS],
         durability=at[DURABILITY],
         keep_days=at[KEEP_DAYS],
     )

@@ -12,6 +12,7 @@ StockadeError
 │   └── InfrastructureFailure  disk, ledger, a worker killed from outside
 ├── RequestError        the request could not be taken at all; rpc/wire.py maps it to a gRPC status
 │   └── Busy                too many of its kind at once: later it can
+├── ExtensionFailed     a plugin's listener or guard broke; pipeline/run.py makes the call's end of it
 └── ConfigurationError  a profile or configuration file is faulty; names file, line and the nearest valid key
 
 Anything else is a bug and is reported as one.
@@ -143,6 +144,15 @@ class Busy(RequestError):
 
     def __init__(self, message: str) -> None:
         super().__init__("RESOURCE_EXHAUSTED", message)
+
+
+class ExtensionFailed(StockadeError):
+    """A registered listener or guard raised, or answered something that is no answer. It never counts as an allow."""
+
+    def __init__(self, owner: str, stage: str, what: str) -> None:
+        super().__init__(f"{owner or 'an extension'} failed at {stage}: {what}")
+        self.owner = owner  # a plugin's name; empty: not known
+        self.stage = stage
 
 
 @dataclass(frozen=True, slots=True)

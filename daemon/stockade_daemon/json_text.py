@@ -11,6 +11,7 @@ import sys
 from collections.abc import Mapping
 from typing import NoReturn
 
+from stockade_daemon.json_place import first_fault
 from stockade_daemon.values import Json
 
 MAX_DEPTH = 64
@@ -32,8 +33,8 @@ def parse(text: bytes, *, max_bytes: int = MAX_BYTES, max_depth: int = MAX_DEPTH
         decoded = text.decode("utf-8")
     except UnicodeDecodeError as error:
         raise NotLossless(f"not UTF-8 at byte {error.start}") from None
-    _check_depth(decoded, max_depth)
     try:
+        _check_depth(decoded, max_depth)
         value: Json = json.loads(
             decoded,
             object_pairs_hook=_object,
@@ -41,9 +42,12 @@ def parse(text: bytes, *, max_bytes: int = MAX_BYTES, max_depth: int = MAX_DEPTH
             parse_float=_float,
             parse_int=_int,
         )
+        check(value, max_depth=max_depth)
     except json.JSONDecodeError as error:
-        raise NotLossless(f"{error.msg} at line {error.lineno} column {error.colno}") from None
-    check(value, max_depth=max_depth)
+        place = f"line {error.lineno} column {error.colno}, character {error.pos}"
+        raise NotLossless(f"{error.msg} at {place}") from None
+    except NotLossless as error:
+        raise NotLossless(first_fault(decoded, max_depth=max_depth, max_digits=_digits()) or str(error)) from None
     return value
 
 
@@ -78,6 +82,11 @@ def check(value: object, *, max_depth: int = MAX_DEPTH) -> None:
 def dump(value: Json) -> bytes:
     """The compact JSON text of a value that `check` accepts; key order is kept."""
     return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_plain).encode("utf-8")
+
+
+def is_text(value: object) -> bool:
+    """Whether it is a text that JSON can carry."""
+    return isinstance(value, str) and not _SURROGATE.search(value)
 
 
 def _plain(value: object) -> object:
@@ -140,9 +149,13 @@ def _float(text: str) -> float:
     return value
 
 
+def _digits() -> int:
+    return min(MAX_DIGITS, sys.get_int_max_str_digits() or MAX_DIGITS)
+
+
 def _int(text: str) -> int:
     if text == "-0":
         raise NotLossless("the number -0 does not survive JSON")
-    if len(text) > min(MAX_DIGITS, sys.get_int_max_str_digits() or MAX_DIGITS):
+    if len(text) > _digits():
         raise NotLossless(f"an integer of {len(text)} digits is longer than the {MAX_DIGITS} allowed")
     return int(text)

@@ -13,13 +13,14 @@ OF_CODES: Final[dict[str, str]] = {
     "APPROVAL_EXPIRED": "Nobody answered within the profile's `wait_s`.",
     "APPROVAL_MISMATCH": "An answer was for another card than the one that is asked about. The ask stays open.",
     "APPROVAL_DECIDED": "An ask was answered before; the first answer counts.",
-    "HOOK_FAILED": "An admin's hook failed, which counts as a refusal. For hooks, which this version does not have.",
+    "HOOK_FAILED": "A plugin failed before the body was started, which counts as a refusal; nothing was run.",
     "TOOL_TIMEOUT": "The tool's time was up and its whole process tree was killed.",
     "TOOL_FAILED": "The body failed.",
     "ABORTED": "The call was taken back, or the session or daemon ended, while the body ran.",
     "ABORTED_BEFORE_DISPATCH": "The same, before the body was started: nothing ran.",
     "TOOL_NOT_STARTED": "The daemon ended before the body was started: nothing ran.",
-    "TOOL_OUTCOME_UNKNOWN": "The daemon ended while the body ran. The message says what is proven about its effects.",
+    "TOOL_OUTCOME_UNKNOWN": "The daemon ended while the body ran, or a plugin failed after it. The message says what "
+    "is proven about its effects.",
     "INVALID_TOOL_OUTPUT": "The body answered something that is no answer, or a value that JSON cannot carry.",
     "OUTPUT_LIMIT": "The value is larger than 16 MiB.",
     "RESOURCE_LIMIT": "A limit of the profile ended the body; it is named.",
@@ -54,27 +55,33 @@ OF_CODES: Final[dict[str, str]] = {
 
 # Keys: every type of event that the daemon records, in the order in which a session meets them.
 OF_EVENTS: Final[dict[str, str]] = {
-    "session/opened": "a session begins: workspace, profile and its digest, approval policy",
+    "session/opened": "a session begins: workspace, profile and its digest, approval policy, and `tools` where they "
+    "are fewer than all",
     "session/profile": "another version of its profile is in force for the next call: `name`, `digest`, `before`, "
     "`source`",
     "profile/refused": "an edit of its profile is refused: `name`, `reason`, `digest` of what calls are recorded "
     "under, and `calls`: `run` (the last good version stays), `refused` (this session cannot have the present one)",
     "session/closed": "it has ended",
     "tool/call": "a call was taken, before anything else happens: tool, arguments as they came, digest, its "
-    "`turn` if it has one",
+    "`turn` if it has one, and the pending `card`",
     "call/profile": "pre-execute chose a narrower profile for this call: `digest`, `before`, and the `tightening`",
+    "call/arguments": "pre-execute has rewritten the arguments: `arguments`, their `digest`, and the `card` with them",
     "policy/pre-execute": "the rules have decided: `decision`, `reason`",
     "approval/asked": "somebody has to be asked: `ask_id`, `card`, `shown_hash`, `expires_ms`",
     "approval/decided": "the ask is over: `outcome` (allowed, or the code), `reason`",
     "policy/guards": "the guards have looked: `decision`, how many there are",
     "call/dispatched": "a worker is about to get the body: `access`, `layers`",
+    "call/attempt": "a listener of tools/execute asked for another attempt: `number`, and `decision` (`run`, "
+    "`refused`)",
     "fs/observed": "a read succeeded: path, digest, lines shown",
     "fs/edit-intent": "a body asked for an edit that fits: path, digests before and after, `decision`",
     "fs/write-intent": "the same, for writing a file whole",
     "fs/begun": "a change is about to be made; durable before the first byte",
     "fs/committed": "it was made",
-    "policy/post-execute": "the outcome was accepted or blocked",
-    "tool/result": "the call's one result",
+    "policy/execute": "the outcome is not the body's: `outcome` (`answered` without a body, `transformed`), `ok`",
+    "policy/post-execute": "the outcome was accepted, blocked (`feedback`), or given other `content` or another "
+    "`value`",
+    "tool/result": "the call's one result, and the completed `card`",
     "call/resolved": "its outcome was unknown, and somebody has found out: `outcome` (done, not-done), `note`; alone "
     "it may follow session/closed",
     "catalog/changed": "there are other tools: `generation`, and the names `added`, `changed`, `removed`; in the "

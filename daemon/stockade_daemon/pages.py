@@ -92,6 +92,8 @@ def _settings(found: list[Profile]) -> Iterable[tuple[str, ...]]:
     yield "network", *(each.network for each in found)
     for name in found[0].limits.__dataclass_fields__:
         yield f"limits: {name}", *(f"{getattr(each.limits, name):g}" for each in found)
+    for name in found[0].budget.__dataclass_fields__:
+        yield f"budget of a session: {name}", *(f"{getattr(each.budget, name)}" for each in found)
     yield "system calls", *(" ".join(each.syscalls) for each in found)
 
 

@@ -126,6 +126,15 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
+class Budget:
+    """What a session may use in all of its calls."""
+
+    calls: int
+    seconds: int  # of bodies
+    output_mb: int  # of results, MiB
+
+
+@dataclass(frozen=True, slots=True)
 class Approval:
     """What the profile allows, asks or refuses."""
 
@@ -158,6 +167,7 @@ class Profile:
     environment: Mapping[str, str]  # set for every body
     environment_pass: tuple[str, ...]  # names taken over from the daemon's environment when set there
     limits: Limits
+    budget: Budget
     approval: Approval
     required_layers: tuple[str, ...]  # without one of these, calls are refused with SANDBOX_UNAVAILABLE
     # From this profiles.restore makes the same profile again, whatever became of its files. The file's bytes, or all
@@ -186,9 +196,9 @@ class Call:
     call_id: str
     token: str  # minted by the daemon, never seen by a client or a body
     tool: str
-    arguments_text: bytes  # JSON text as it came
-    arguments: Mapping[str, Json]  # parsed once
-    digest: str  # SHA-256, lower-case hex, over tool and arguments_text: same id + same digest = same call
+    arguments_text: bytes  # JSON text as it came, or as pre-execute has rewritten it
+    arguments: Mapping[str, Json]  # parsed once, deeply frozen
+    digest: str  # SHA-256, lower-case hex, over tool and the text as it came: same id + same digest = same call
     parent: str | None = None
 
 
@@ -251,6 +261,7 @@ class Outcome:
     error: Failure | None = None
     layers: tuple[Layer, ...] = ()
     usage: Usage = field(default_factory=Usage)
+    context: tuple[str, ...] = ()  # for the agent, after all results of the turn; not a part of the result
 
     @property
     def ok(self) -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from stockade_daemon.pipeline.context import Dispatch, Services
+from stockade_daemon.pipeline.context import Services
 from stockade_daemon.pipeline.stop import Cause, Stop, Stopped
 from stockade_daemon.pipeline.stopped import while_running
 from stockade_daemon.policy.decisions import Allow, Deny, PostDecision, PreDecision
@@ -50,7 +50,7 @@ def deciding(gate: Gate, decision: PreDecision, services: Services) -> None:
         await gate.hold()
         return decision
 
-    services.pre_execute._listeners.insert(0, listener)
+    services.pre_execute._listeners.insert(0, (listener, ""))
 
 
 async def test_18_27_a_cancellation_during_pre_execute_replaces_an_allow_and_nothing_is_dispatched(
@@ -78,7 +78,7 @@ async def test_28_a_fault_of_policy_that_comes_after_the_cancellation_is_kept(tm
             await gate.hold()
             raise RuntimeError("a fault of a listener's")
 
-        services.pre_execute._listeners.insert(0, listener)
+        services.pre_execute._listeners.insert(0, (listener, ""))
 
     async with an_engine(tmp_path, listen) as tried:
         assert await cancelled_at(tried, gate) == "TOOL_NOT_STARTED"
@@ -88,7 +88,7 @@ async def test_43_44_a_cancellation_before_the_body_is_before_dispatch(tmp_path:
     gate = Gate()
 
     def listen(services: Services) -> None:
-        async def listener(subject: Dispatch, following: Next[Outcome]) -> Outcome:
+        async def listener(subject: Judged, following: Next[Outcome]) -> Outcome:
             await gate.hold()
             return await following()
 
@@ -99,11 +99,11 @@ async def test_43_44_a_cancellation_before_the_body_is_before_dispatch(tmp_path:
         assert await tried.story("call/dispatched") == []
 
 
-async def test_45_what_a_body_came_to_before_the_cancellation_is_kept(tmp_path: Path) -> None:
+async def test_44_a_success_that_a_cancellation_overtakes_is_aborted(tmp_path: Path) -> None:
     gate = Gate()
 
     def listen(services: Services) -> None:
-        async def listener(subject: Dispatch, following: Next[Outcome]) -> Outcome:
+        async def listener(subject: Judged, following: Next[Outcome]) -> Outcome:
             outcome = await following()
             await gate.hold()
             return outcome
@@ -111,7 +111,7 @@ async def test_45_what_a_body_came_to_before_the_cancellation_is_kept(tmp_path: 
         services.execute.add(listener)
 
     async with an_engine(tmp_path, listen) as tried:
-        assert await cancelled_at(tried, gate) == "ok"
+        assert await cancelled_at(tried, gate) == "ABORTED"
 
 
 async def test_45_an_error_of_the_body_before_the_cancellation_is_kept(tmp_path: Path) -> None:

@@ -17,14 +17,14 @@ from stockade_daemon.pipeline.engine import Engine
 from stockade_daemon.pipeline.rules import Rules
 from stockade_daemon.pipeline.sessions import Opening, Sessions
 from stockade_daemon.policy.decisions import Allow, Ask, Deny, PreDecision
-from stockade_daemon.policy.subjects import Finished, Judged
+from stockade_daemon.policy.subjects import Finished, Judged, Settled
 from stockade_daemon.policy.waterfall import Next
 from stockade_daemon.profiles import chain
 from stockade_daemon.profiles import read as profiles
 from stockade_daemon.profiles.tighten import tighten
 from stockade_daemon.profiles.widening import widenings
 from stockade_daemon.sandbox.pool import Pool
-from stockade_daemon.values import Outcome, Profile
+from stockade_daemon.values import Profile
 
 HANG_S = 30.0
 PROFILE = 'extends = "dev"\nwiden = ["approval.writes"]\napproval.writes = "allow"\n{}'
@@ -52,8 +52,8 @@ class Choosing:
         self.seen.append(("post-execute", finished.judged.session.profile))
         return await following()
 
-    def observe(self, judged: Judged, outcome: Outcome) -> None:
-        self.seen.append(("observer", judged.session.profile))
+    def observe(self, settled: Settled) -> None:
+        self.seen.append(("observer", settled.session.profile))
 
     async def call(self, call_id: str, tool: str, choice: PreDecision | None = None, **arguments: Any) -> Any:
         self.choice = choice

@@ -22,7 +22,9 @@ def test_every_key_is_read(tmp_path: Path) -> None:
     path = write(
         tmp_path,
         "[daemon]\nsocket = '/a/b.sock'\nstate = '/c'\nworkspaces = ['/w', '/v']\n[profiles]\npaths = ['/p']\n"
-        "[tools]\npaths = ['/t']\npackages = ['one']\n[ledger]\ndurability = 'power'\nkeep_days = 30\n",
+        "[tools]\npaths = ['/t']\npackages = ['one']\n"
+        "[plugins]\nenabled = ['mine']\n"
+        "[ledger]\ndurability = 'power'\nkeep_days = 30\n",
     )
     assert config.load(path, environ={}) == config.Config(
         socket=Path("/a/b.sock"),
@@ -33,6 +35,7 @@ def test_every_key_is_read(tmp_path: Path) -> None:
         tool_packages=("one",),
         durability="power",
         keep_days=30,
+        plugins=("mine",),
     )
 
 

@@ -46,6 +46,9 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "limits.file_mb": st.integers(1, 3),
     "limits.output_mb": st.integers(1, 3),
     "limits.cpus": st.sampled_from([0.5, 1.0, 2.0]),
+    "budget.calls": st.integers(1, 3),
+    "budget.seconds": st.integers(1, 3),
+    "budget.output_mb": st.integers(1, 3),
     "approval.reads": DECISIONS,
     "approval.writes": DECISIONS,
     "approval.commands": DECISIONS,
@@ -93,6 +96,7 @@ def allowed(profile: Profile) -> dict[str, Any]:
         "wait_s": profile.approval.wait_s,
         **{kind: order[getattr(profile.approval, kind)] for kind in ("reads", "writes", "commands")},
         **{f"limit {name}": getattr(profile.limits, name) for name in profile.limits.__slots__},
+        **{f"budget {name}": getattr(profile.budget, name) for name in profile.budget.__slots__},
     }
 
 

@@ -81,7 +81,7 @@ def test_empty_text_means_no_arguments() -> None:
         ('{"path": "a"', "the JSON is unusable: Expecting ',' delimiter at line 1"),
         ('{"path": "a", "path": "b"}', "the key 'path' stands twice"),
         ('{"path": "\\ud800"}', "lone surrogate"),
-        ('{"path": "a", "limit": NaN}', "NaN is not JSON"),
+        ('{"path": "a", "limit": NaN}', "NaN, which is not JSON, at $.limit, character 23"),
         (b'{"path": "\xff"}', "not UTF-8"),
         (" ", "the JSON is unusable"),
     ],

@@ -65,7 +65,7 @@ def command(script: str, profile: str | None, workspace: str, yes: bool) -> None
                     session,
                     client.ScriptedModel(recording),
                     recording.task,
-                    tools=await daemon.tools(),
+                    tools=await session.tools(),
                     audience=transcript,
                 )
             except NotAsRecorded as error:

@@ -40,7 +40,7 @@ async def play(daemon: Daemon, workspace: str, shown_on: Console) -> None:
             session,
             ScriptedModel(recorded),
             recorded.task,
-            tools=await daemon.tools(),
+            tools=await session.tools(),
             audience=transcript,
         )
         expected = [call.id for call in recorded.calls.values() if call.answer is not None]

@@ -194,6 +194,7 @@ class Ledger:
             "profile_digest": record.profile_digest,
             "profile_source": record.profile_source,
             "approval_policy": record.approval_policy,
+            **({"tools": list(record.tools)} if record.tools else {}),
         }
         entry = _entry(record.session_id, changes.SESSION_OPENED, "", body)
         entry = replace(entry, time_ms=record.opened_ms)

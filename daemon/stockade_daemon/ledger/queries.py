@@ -21,7 +21,9 @@ _EVENT = (
 _SESSION = (
     "SELECT session_id, workspace, device, inode, profile_name, profile_digest, profile_source, profile_text,"
     " profile_by_name, approval_policy, state, opened_ms,"
-    " coalesce((SELECT max(seq) FROM events AS e WHERE e.session_no = s.session_no), 0) FROM sessions AS s"
+    " coalesce((SELECT max(seq) FROM events AS e WHERE e.session_no = s.session_no), 0),"
+    " (SELECT json_extract(body, '$.tools') FROM events AS e WHERE e.session_no = s.session_no AND seq = 1)"
+    " FROM sessions AS s"
 )
 
 _CALL = (
@@ -207,4 +209,5 @@ def _session(row: tuple[Any, ...]) -> SessionRecord:
         state=row[10],
         opened_ms=row[11],
         last_seq=row[12],
+        tools=tuple(json.loads(row[13])) if row[13] else (),
     )

@@ -28,6 +28,7 @@ class SessionRecord:
     state: SessionState
     opened_ms: int  # milliseconds since 1970, UTC
     last_seq: int = 0  # of the newest event; the ledger sets it, what a caller gives is ignored
+    tools: tuple[str, ...] = ()  # those that the session offers; empty: all. Its first event has them
 
 
 @dataclass(frozen=True, slots=True)

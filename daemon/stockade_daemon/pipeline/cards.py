@@ -3,6 +3,7 @@
 import re
 
 from stockade_daemon.gate.intents import Planned
+from stockade_daemon.pipeline import views
 from stockade_daemon.policy.subjects import Judged
 from stockade_daemon.values import Json
 
@@ -16,6 +17,11 @@ def title(judged: Judged) -> str:
     text = re.sub(r"\{(\w+)\}", lambda found: _shown(judged.call.arguments.get(found[1])), judged.manifest.card_title)
     text = " ".join(text.split())
     return text if len(text) <= _LONGEST_TITLE else f"{text[: _LONGEST_TITLE - 1]}…"
+
+
+def pending(judged: Judged) -> dict[str, Json]:
+    """The card that goes out with a call: its title, and what its view says before there is a result."""
+    return views.pending(judged.manifest, title(judged), judged.call.arguments)
 
 
 def _shown(value: Json) -> str:

@@ -13,14 +13,16 @@ from stockade_daemon.pipeline.output import Output
 from stockade_daemon.pipeline.stop import Clock, Stop
 from stockade_daemon.pipeline.turn import Place
 from stockade_daemon.policy.approvals import Approvals
+from stockade_daemon.policy.budget import Spent
 from stockade_daemon.policy.decisions import PostDecision, PreDecision
 from stockade_daemon.policy.guards import Guards
 from stockade_daemon.policy.subjects import Finished, Judged
 from stockade_daemon.policy.waterfall import Waterfall
 from stockade_daemon.registry.generations import Generations
+from stockade_daemon.registry.registry import Registry
 from stockade_daemon.sandbox.pool import Pool
 from stockade_daemon.sandbox.room import Hidden
-from stockade_daemon.values import Call, Durability, Manifest, Outcome, Profile, Session
+from stockade_daemon.values import Call, Durability, Outcome, Profile, Session
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,8 @@ class LiveSession:
     tightening: bytes = b""  # what the session was opened with
     number: int = -1  # of the profile's version that this is under, or is barred by; -1: none has been looked at
     barred: Barred | None = None  # `session.profile` is then the last one that was in force, and nothing runs under it
+    tools: frozenset[str] = frozenset()  # those that it offers and runs; empty: all
+    spent: Spent = field(default_factory=Spent)  # of its budget; one for all versions
     told: str = ""  # why the last edit that was refused was refused; empty after one that was taken
 
     @property
@@ -71,6 +75,7 @@ class CallUnderWay:
     stderr: Output
     stop: Stop
     clock: Clock
+    tools: Registry  # the generation that was current when the call was taken
     place: Place = field(default_factory=Place)  # among the calls of its turn
     since_ms: int = 0  # when it was taken, milliseconds since 1970, UTC
     waits_for_worker: bool = False
@@ -78,18 +83,6 @@ class CallUnderWay:
     record: CallRecord | None = None  # what the ledger has of it; set before `settled`, None where it cannot record
     dispatched: bool = False  # the body may have run
     task: asyncio.Task[None] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Dispatch:
-    """The subject of tools/execute."""
-
-    judged: Judged
-    under_way: CallUnderWay
-
-    @property
-    def manifest(self) -> Manifest:
-        return self.judged.manifest
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,5 +98,5 @@ class Services:
     durability: Durability  # what the ledger and those outputs survive
     pre_execute: Waterfall[Judged, PreDecision]
     guards: Guards
-    execute: Waterfall[Dispatch, Outcome]
+    execute: Waterfall[Judged, Outcome]
     post_execute: Waterfall[Finished, PostDecision]

@@ -5,26 +5,28 @@ import logging
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
 from stockade_daemon.errors import ArgumentsRefusal, InfrastructureFailure, PolicyRefusal, Refusal, RequestError
 from stockade_daemon.ledger.records import CallRecord, SessionRecord
-from stockade_daemon.pipeline import cards, outcomes
+from stockade_daemon.pipeline import cards, outcomes, views
 from stockade_daemon.pipeline.arguments import INLINE_ARGUMENTS, recorded_arguments
 from stockade_daemon.pipeline.context import CallUnderWay, LiveSession, Services
 from stockade_daemon.pipeline.finalize import finalize
 from stockade_daemon.pipeline.identity import check_call_id, check_same, digest, frozen
 from stockade_daemon.pipeline.listing import Listed, listed
+from stockade_daemon.pipeline.observe import Observer, observe
 from stockade_daemon.pipeline.output import PARTS, Output, file_of
 from stockade_daemon.pipeline.post_execute import Reviewed
 from stockade_daemon.pipeline.recover import recover
-from stockade_daemon.pipeline.run import Observer, run
+from stockade_daemon.pipeline.run import run
 from stockade_daemon.pipeline.scheduler import Scheduler, cancelled
 from stockade_daemon.pipeline.sessions import Sessions
 from stockade_daemon.pipeline.stop import Cause, Clock, Stop
 from stockade_daemon.pipeline.turn import Place, Turn, Wanted
-from stockade_daemon.policy.subjects import Judged
+from stockade_daemon.policy.subjects import Judged, Settled
 from stockade_daemon.values import Json, Manifest
 
 _log = logging.getLogger(__name__)
@@ -41,6 +43,7 @@ class Engine:
         self._services = services
         self.sessions = sessions
         sessions.busy = self._busy
+        sessions.offers = lambda: [each.name for each in services.tools.current.catalog()]
         self._tasks = tasks
         self._observers = observers
         self._under_way: dict[tuple[str, str], CallUnderWay] = {}
@@ -160,11 +163,11 @@ class Engine:
         manifest: Manifest | None = None
         refusal: Refusal | None = None
         arguments = _NO_ARGUMENTS
+        registry = self._services.tools.current
         try:
             # Pure: nothing happens here but looking at the text, so the record still comes first.
-            tools = self._services.tools
-            manifest = tools.find(tool)
-            arguments = tools.current.parse(manifest, text)
+            manifest = self._services.tools.find(tool, live.tools)
+            arguments = registry.parse(manifest, text)
         except ArgumentsRefusal as error:
             refusal = error
         if live.barred is not None and refusal is None:
@@ -183,7 +186,7 @@ class Engine:
         if place.turn_id:
             body["turn"] = place.turn_id
         if judged is not None and refusal is None:
-            body["card"] = {"title": cards.title(judged)}
+            body["card"] = cards.pending(judged)
         beside = {"arguments": text} if len(text) > INLINE_ARGUMENTS else {}
         record, is_new = await self._services.ledger.start_call(
             session.session_id, call_id, call.tool, call.digest, body, beside
@@ -199,6 +202,7 @@ class Engine:
             stderr=self._output(live, call_id, "stderr"),
             stop=stop,
             clock=Clock(stop),
+            tools=registry,
             place=place,
             since_ms=time.time_ns() // 1_000_000,
         )
@@ -213,15 +217,20 @@ class Engine:
             if judged is None or refusal is not None:
                 assert refusal is not None
                 outcome = finalize(outcomes.refused(refusal), None)
+                observe(self._observers, Settled(session, call, judged.manifest if judged else None, outcome))
                 final = Reviewed(outcome, ())
             else:
                 final = await run(self._services, judged, under_way, self._observers)
             under_way.place.over()
             await under_way.place.results_before()
             result = outcomes.body(final.outcome, under_way.live.digest)
+            if judged is not None and refusal is None:
+                shown = cards.pending(replace(judged, call=under_way.call))
+                result["card"] = views.completed(judged.manifest, shown, result)
             await self._sync(under_way)
             outputs = {part: data for part in PARTS if (data := getattr(under_way, part).small)}
             settled = await self._services.ledger.settle(session.session_id, call.call_id, result, outputs)
+            under_way.live.spent.learn(settled.type, settled.body)
             under_way.record = CallRecord(
                 session.session_id, call.call_id, call.tool, call.digest, "settled", settled.body
             )
@@ -229,7 +238,10 @@ class Engine:
                 under_way.place.context = final.context  # told when the turn has all its results
             else:
                 for text in final.context:
-                    self._services.ledger.note(session.session_id, "context/message", call.call_id, {"text": text})
+                    # Waited for: who has the result can read what it comes with.
+                    await self._services.ledger.append(
+                        session.session_id, "context/message", call.call_id, {"text": text}
+                    )
             code = final.outcome.error.code if final.outcome.error else "ok"
         except (InfrastructureFailure, RequestError) as error:
             # The ledger cannot record: the call stays open there, and the next start settles it by what it can prove.

@@ -11,13 +11,13 @@ _SHARE_OF_HEAD = 0.7
 
 
 def finalize(outcome: Outcome, manifest: Manifest | None) -> Outcome:
-    """The outcome as it is recorded. Anything that JSON cannot carry becomes INVALID_TOOL_OUTPUT."""
+    """The outcome as it is recorded. Anything that JSON cannot carry becomes INVALID_TOOL_OUTPUT. For every call,
+    failed and refused ones too, and once."""
     if outcome.has_value:
         try:
-            json_text.check(outcome.value)
-            size = len(json_text.dump(outcome.value))
+            size = lossless(outcome)
         except ValueError as error:
-            return _invalid(outcome, f"the tool's value is not lossless JSON: {error}")
+            return invalid(outcome, str(error))
         if size > MAX_VALUE_BYTES:
             return outcomes.failed(
                 "OUTPUT_LIMIT",
@@ -29,12 +29,22 @@ def finalize(outcome: Outcome, manifest: Manifest | None) -> Outcome:
         for block in outcome.content:
             json_text.check(block)
     except ValueError as error:
-        return _invalid(outcome, f"the tool's text is not lossless JSON: {error}")
+        return invalid(outcome, f"the tool's text is not lossless JSON: {error}")
     cap = manifest.output_bytes if manifest is not None else 65536
     return replace(outcome, content=_capped(outcome.content, cap))
 
 
-def _invalid(outcome: Outcome, message: str) -> Outcome:
+def lossless(outcome: Outcome) -> int:
+    """The length of the value's JSON text in bytes. Raises ValueError, naming the place, where JSON cannot carry it."""
+    try:
+        json_text.check(outcome.value)
+        return len(json_text.dump(outcome.value))
+    except ValueError as error:
+        raise ValueError(f"the tool's value is not lossless JSON: {error}") from error
+
+
+def invalid(outcome: Outcome, message: str) -> Outcome:
+    """What becomes of an outcome that JSON cannot carry."""
     return outcomes.failed("INVALID_TOOL_OUTPUT", message, layers=outcome.layers, usage=outcome.usage)
 
 

@@ -38,6 +38,11 @@ class Output:
         """Lowers the cap, before anything was written. A higher one changes nothing."""
         self._cap = min(self._cap, cap)
 
+    def again(self) -> "Output":
+        """A new output in place of this one, which is closed: for another attempt of the same call."""
+        self.close()
+        return Output(self._path, cap=self._cap)
+
     async def append(self, data: bytes) -> None:
         """Keeps what fits under the cap."""
         kept = data[: self._cap - self.size]

@@ -8,51 +8,75 @@ before its body, and before post-execute.
 """
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from dataclasses import replace
 
-from stockade_daemon.errors import Aborted, PolicyRefusal, Refusal
+from stockade_daemon.errors import Aborted, ExtensionFailed, PolicyRefusal, Refusal
 from stockade_daemon.pipeline import outcomes
 from stockade_daemon.pipeline.approve import approve
 from stockade_daemon.pipeline.context import CallUnderWay, Services
 from stockade_daemon.pipeline.execute import execute
 from stockade_daemon.pipeline.finalize import finalize
 from stockade_daemon.pipeline.guard import guard
+from stockade_daemon.pipeline.observe import Observer, observe
 from stockade_daemon.pipeline.post_execute import Reviewed, post_execute
 from stockade_daemon.pipeline.pre_execute import pre_execute
 from stockade_daemon.pipeline.stop import Stopped
-from stockade_daemon.pipeline.stopped import before_dispatch
+from stockade_daemon.pipeline.stopped import before_dispatch, while_running
 from stockade_daemon.policy.decisions import Ask, Deny, PreDecision
-from stockade_daemon.policy.subjects import Judged
+from stockade_daemon.policy.subjects import Judged, Settled
 from stockade_daemon.values import Outcome
 
 _log = logging.getLogger(__name__)
-
-Observer = Callable[[Judged, Outcome], None]
 
 
 async def run(services: Services, judged: Judged, under_way: CallUnderWay, observers: Iterable[Observer]) -> Reviewed:
     """The frozen outcome of a recorded call, and context for the agent. Never raises what a stage raised."""
     try:
         decision, judged = await pre_execute(services, judged, under_way)
-        outcome = await _execute(services, judged, under_way, decision)
+        outcome = _unless_stopped(under_way, await _execute(services, judged, under_way, decision))
         under_way.place.over()
         await under_way.place.results_before()
         reviewed = await post_execute(services, judged, outcome)
+        reviewed = replace(reviewed, outcome=_unless_stopped(under_way, reviewed.outcome))
     except Refusal as refusal:
         reviewed = Reviewed(outcomes.refused(refusal), ())
+    except ExtensionFailed as failure:
+        _log.exception("call %s/%s was failed by an extension", judged.session.session_id, judged.call.call_id)
+        reviewed = Reviewed(_failed_by_extension(failure, judged, under_way), ())
     except Exception as error:
         _log.exception("call %s/%s met a fault of the daemon", judged.session.session_id, judged.call.call_id)
         text = f"the daemon failed at this call ({type(error).__name__}); this is a fault of Stockade, please report it"
         code = "TOOL_OUTCOME_UNKNOWN" if under_way.dispatched else "TOOL_NOT_STARTED"
         reviewed = Reviewed(outcomes.failed(code, text), ())
     final = Reviewed(finalize(reviewed.outcome, judged.manifest), reviewed.context)
-    for observe in observers:
-        try:
-            observe(judged, final.outcome)
-        except Exception:
-            # An observer sees the outcome and changes nothing, not even by failing.
-            _log.exception("an observer of %s failed", judged.call.call_id)
+    observe(observers, Settled(judged.session, under_way.call, judged.manifest, final.outcome))
     return final
+
+
+def _failed_by_extension(failure: ExtensionFailed, judged: Judged, under_way: CallUnderWay) -> Outcome:
+    """An extension that breaks refuses the call; where the body has run, what it came to is not to be had."""
+    if not under_way.dispatched:
+        return outcomes.failed("HOOK_FAILED", f"{failure}. {judged.call.tool} was not run; have the admin mend it")
+    return outcomes.failed(
+        "TOOL_OUTCOME_UNKNOWN",
+        f"{failure}. {judged.call.tool} had run, and its result is withheld. Look at the state before repeating the "
+        "call, and have the admin mend what failed",
+    )
+
+
+def _unless_stopped(under_way: CallUnderWay, outcome: Outcome) -> Outcome:
+    """A success that a stop has overtaken is reported as one that was stopped; a failure says more and stays."""
+    cause = under_way.stop.cause
+    if not outcome.ok or cause is None or cause == "deadline":
+        return outcome
+    stopped = Stopped(cause)
+    if under_way.dispatched:
+        refusal = while_running(stopped, limit="", after="it had ended, and what it had committed stays")
+    else:
+        refusal = before_dispatch(stopped)
+    aborted = outcomes.refused(refusal, layers=outcome.layers, usage=outcome.usage)
+    return replace(aborted, context=outcome.context)
 
 
 async def _execute(services: Services, judged: Judged, under_way: CallUnderWay, decision: PreDecision) -> Outcome:
@@ -67,7 +91,7 @@ async def _execute(services: Services, judged: Judged, under_way: CallUnderWay, 
                 raise PolicyRefusal(code, reason)
             case Ask():
                 await approve(services, judged, under_way, decision)
-        guard(services, judged)
+        guard(services, judged, under_way)
     except (PolicyRefusal, Aborted) as refusal:
         return outcomes.refused(refusal)
     await under_way.place.may_run()

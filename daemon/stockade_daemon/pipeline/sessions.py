@@ -23,6 +23,7 @@ from stockade_daemon.pipeline.versions import Versions
 from stockade_daemon.profiles import read as profiles
 from stockade_daemon.profiles.last_good import Standing
 from stockade_daemon.sandbox.pool import Pool
+from stockade_daemon.settings import nearest
 from stockade_daemon.values import Event, Json, Profile, Session
 
 _log = logging.getLogger(__name__)
@@ -42,6 +43,7 @@ class Opening:
     profile_text: bytes | None
     approval_policy: str
     tightening: bytes = b""  # narrows the profile for this session; empty: nothing
+    tools: tuple[str, ...] = ()  # those that the session offers and runs; empty: all
 
 
 class Sessions:
@@ -58,6 +60,7 @@ class Sessions:
         self._changing = asyncio.Lock()
         # Sessions that have calls, which must keep what they hold; the engine knows.
         self.busy: Callable[[], Collection[str]] = tuple
+        self.offers: Callable[[], Collection[str]] = tuple  # names of all tools that there are; the engine knows
 
     async def open(self, opening: Opening) -> SessionRecord:
         """Opens, or resumes. Raises RequestError, ConfigurationError (a faulty profile)."""
@@ -70,6 +73,7 @@ class Sessions:
             self._rules.check_workspace(workspace)
             known = await self._ledger.session(opening.session_id)
             if known is None:
+                _check_tools(opening.tools, self.offers())
                 base = await self._base(opening)
                 profile = await self._versions.fitted(base, opening.tightening, workspace.path)
                 record = SessionRecord(
@@ -85,6 +89,7 @@ class Sessions:
                     approval_policy=policy,
                     state="open",
                     opened_ms=time.time_ns() // 1_000_000,
+                    tools=tuple(sorted(opening.tools)),
                 )
                 known = await self._ledger.open_session(record)
             self._check_same(known, opening, workspace, policy)
@@ -156,9 +161,11 @@ class Sessions:
                         _log.warning("session %s does not hear of its profile: %s", session_id, error)
 
     def announce(self, type: str, body: Mapping[str, Json]) -> None:
-        """Records an event in every open session that is at hand."""
-        for session_id in self._live:
-            self._ledger.note(session_id, type, "", body)
+        """Records an event of the catalog in every open session that is at hand, as far as it is about its tools."""
+        for session_id, live in self._live.items():
+            told = offered(body, live.tools)
+            if told is not None:
+                self._ledger.note(session_id, type, "", told)
 
     def close(self) -> None:
         for live in self._live.values():
@@ -254,11 +261,36 @@ class Sessions:
             differing.append(f"profile {known.profile_name}" if known.profile_by_name else "a profile given as a text")
         if opening.tightening != profiles.own_tightening(known.profile_text):
             differing.append("another tightening")
+        if tuple(sorted(opening.tools)) != known.tools:
+            differing.append(f"the tools {', '.join(known.tools)}" if known.tools else "all tools")
         if policy != known.approval_policy:
             differing.append(f"approval policy {known.approval_policy}")
         if differing:
             raise RequestError(
                 "ALREADY_EXISTS", f"session {known.session_id} exists with {', '.join(differing)}; choose another id"
+            )
+
+
+def offered(body: Mapping[str, Json], tools: Collection[str]) -> Mapping[str, Json] | None:
+    """A catalog/changed or catalog/refused event as a session with these tools (none: all) may see it; None: not."""
+    if not tools:
+        return body
+    lists = {name: value for name, value in body.items() if isinstance(value, list)}
+    kept = {name: [each for each in value if each in tools] for name, value in lists.items()}
+    return {**body, **kept} if any(kept.values()) else None
+
+
+def _check_tools(wanted: tuple[str, ...], there: Collection[str]) -> None:
+    """Raises RequestError INVALID_ARGUMENT."""
+    if len(set(wanted)) != len(wanted):
+        raise RequestError("INVALID_ARGUMENT", "tools names one twice; name each once")
+    for name in wanted:
+        if name not in there:
+            near = nearest(name[:80], there)
+            raise RequestError(
+                "INVALID_ARGUMENT",
+                f"tools names {name[:80]!r}, which no tool is called; "
+                + (f"did you mean {near!r}?" if near else f"there are {', '.join(sorted(there))}"),
             )
 
 
@@ -282,11 +314,13 @@ def _opened(record: SessionRecord, workspace: Workspace, profile: Profile) -> Li
         Gate(workspace, protected=profile.protected, hidden=profile.hidden),
         named=record.profile_name if record.profile_by_name else "",
         tightening=profiles.own_tightening(record.profile_text),
+        tools=frozenset(record.tools),
     )
 
 
 def _learned(live: LiveSession, event: Event) -> LiveSession:
     """What a recorded event says of a session that is taken up again."""
+    live.spent.learn(event.type, event.body)
     match event.type:
         case "fs/observed" | "fs/committed":
             live.gate.restore(event.body)

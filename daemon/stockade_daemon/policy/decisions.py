@@ -1,7 +1,10 @@
 """The vocabulary of policy: what pre-execute and post-execute may decide. A missing decision is never "allow"."""
 
-from dataclasses import dataclass
-from typing import TypeAlias
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias
+
+from stockade_daemon.values import Json
 
 
 @dataclass(frozen=True, slots=True)
@@ -9,9 +12,11 @@ class Allow:
     """The call goes on to the guards.
 
     `tightening`: TOML that narrows the profile for this call, like a session's (profiles/tighten.py); empty: nothing.
+    `arguments`: what the call's arguments become, checked like a client's; None: they stay as they are.
     """
 
     tightening: bytes = b""
+    arguments: Mapping[str, Json] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,28 +29,56 @@ class Deny:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A person decides, once, about exactly what is shown. `tightening`: as for Allow."""
+    """A person decides, once, about exactly what is shown. `tightening` and `arguments`: as for Allow."""
 
     reason: str
     tightening: bytes = b""
+    arguments: Mapping[str, Json] | None = None
 
 
 PreDecision: TypeAlias = Allow | Deny | Ask
+PRE_DECISIONS: Final = (Allow, Deny, Ask)
 
 
 @dataclass(frozen=True, slots=True)
 class Accept:
-    """The outcome stands. `context` is handed to the agent after all results of the turn."""
+    """The outcome stands. `context` is handed to the agent after all results of the turn.
+
+    `content`: other text for the model; value and error stay what they are. None: the text stays too.
+    """
 
     context: tuple[str, ...] = ()
+    content: tuple[str, ...] | None = None
+
+    def after(self, *context: str) -> "Accept":
+        """The same decision, with context before its own."""
+        return replace(self, context=(*context, *self.context))
+
+
+@dataclass(frozen=True, slots=True)
+class Replace:
+    """A successful outcome has this value, with this text for the model. For a failed call it is a mistake."""
+
+    value: Json
+    content: tuple[str, ...]
+    context: tuple[str, ...] = ()
+
+    def after(self, *context: str) -> "Replace":
+        """The same decision, with context before its own."""
+        return replace(self, context=(*context, *self.context))
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """The outcome becomes an error with this feedback; its value is withheld."""
+    """The outcome becomes an error with this feedback; its value is withheld, and of context only this one is told."""
 
     feedback: str
     context: tuple[str, ...] = ()
 
+    def after(self, *context: str) -> "Block":
+        """The same decision, with context before its own."""
+        return replace(self, context=(*context, *self.context))
 
-PostDecision: TypeAlias = Accept | Block
+
+PostDecision: TypeAlias = Accept | Replace | Block
+POST_DECISIONS: Final = (Accept, Replace, Block)

@@ -28,5 +28,5 @@ async def by_profile(judged: Judged, following: Next[PreDecision]) -> PreDecisio
         return Deny(f"profile {name} denies {kind}: {judged.call.tool} was not run. Use a profile that allows {kind}.")
     inner = await following()
     if decision == "ask" and judged.manifest.kind is not Kind.WRITE and not isinstance(inner, Deny):
-        return Ask(f"profile {name} asks about {kind}", inner.tightening)
+        return Ask(f"profile {name} asks about {kind}", inner.tightening, inner.arguments)
     return inner

@@ -20,3 +20,13 @@ class Finished:
 
     judged: Judged
     outcome: Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """What tools/result observers see: a call and its one outcome, just before it is recorded."""
+
+    session: Session
+    call: Call
+    manifest: Manifest | None  # None: there is no such tool
+    outcome: Outcome

@@ -3,6 +3,8 @@
 from collections.abc import Awaitable, Callable
 from typing import Generic, TypeAlias, TypeVar
 
+from stockade_daemon.errors import ExtensionFailed, StockadeError
+
 S = TypeVar("S")
 D = TypeVar("D")
 
@@ -14,24 +16,75 @@ class Waterfall(Generic[S, D]):
     """Listeners of one extension point. `run` gives each the frozen subject and a `next`; what does not call it has
     the last word."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, decisions: tuple[type, ...] = (object,), *, again: bool = False) -> None:
+        """`decisions`: the types that a listener may answer. `again`: it may ask the next more than once."""
         self.name = name
-        self._listeners: list[Listener[S, D]] = []
+        self._decisions = decisions
+        self._again = again
+        self._listeners: list[tuple[Listener[S, D], str]] = []
 
-    def add(self, listener: Listener[S, D]) -> None:
-        """Registers a listener inside those there are."""
-        self._listeners.append(listener)
+    def add(self, listener: Listener[S, D], *, owner: str = "") -> None:
+        """Registers a listener inside those there are. `owner` is whose it is; empty: the daemon's own."""
+        self._listeners.append((listener, owner))
+
+    def __len__(self) -> int:
+        return len(self._listeners)
 
     async def run(self, subject: S, default: Next[D]) -> D:
-        """The outermost listener's decision; `default` is innermost."""
+        """The outermost listener's decision; `default` is innermost.
+
+        Raises ExtensionFailed for a listener that raises something that is no error of ours, answers something that is
+        no decision, or asks the next twice where that is not allowed. What the default raises is raised.
+        """
+        listeners = tuple(self._listeners)
 
         def link(index: int) -> Next[D]:
-            if index == len(self._listeners):
+            if index == len(listeners):
                 return default
 
             async def step() -> D:
-                return await self._listeners[index](subject, link(index + 1))
+                listener, owner = listeners[index]
+                return await self._asked(listener, owner, subject, link(index + 1))
 
             return step
 
         return await link(0)()
+
+    async def _asked(self, listener: Listener[S, D], owner: str, subject: S, following: Next[D]) -> D:
+        passing: list[Exception] = []  # what came from further in is not this listener's fault
+        asked = 0
+
+        async def ahead() -> D:
+            nonlocal asked
+            asked += 1
+            if asked > 1 and not self._again:
+                raise ExtensionFailed(owner, self.name, "it asked the next listener twice")
+            try:
+                return await following()
+            except Exception as error:
+                passing.append(error)
+                raise
+
+        try:
+            decision = await listener(subject, ahead)
+        except StockadeError:
+            raise
+        except Exception as error:
+            if not owner or any(error is each for each in passing):
+                raise
+            raise ExtensionFailed(owner, self.name, f"{type(error).__name__}: {said(error)}") from error
+        if not isinstance(decision, self._decisions):
+            names = ", ".join(each.__name__ for each in self._decisions)
+            raise ExtensionFailed(
+                owner, self.name, f"it answered a {type(decision).__name__}, which is none of {names}"
+            )
+        return decision
+
+
+def said(error: BaseException) -> str:
+    """The message of an error, whatever its class does when it is asked for it."""
+    try:
+        text = str(error)
+    except Exception:
+        return "an error that cannot say what it is"
+    return text.encode("utf-8", "replace").decode()[:500]

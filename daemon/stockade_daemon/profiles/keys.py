@@ -274,6 +274,30 @@ CPUS = Key(
     "How many processors' worth of time a call's processes together may use.",
 )
 
+# The largest ones are beyond what a session can come to, and stand for no budget.
+_MOST: Final = 1_000_000_000
+CALLS = Key(
+    "budget.calls",
+    whole(1, _MOST),
+    _MOST,
+    "1 to 1000000000",
+    "Calls of a session that policy lets run; each further one ends with DENIED.",
+)
+SECONDS = Key(
+    "budget.seconds",
+    whole(1, _MOST),
+    _MOST,
+    "seconds, 1 to 1000000000",
+    "Time of a session's bodies together; when it is used up, the next call ends with DENIED.",
+)
+RESULTS_MB = Key(
+    "budget.output_mb",
+    whole(1, _MOST),
+    _MOST,
+    "MiB, 1 to 1000000000",
+    "Results of a session together, values and texts for the model; the same.",
+)
+
 READS = Key("approval.reads", _decision, _ALLOW, _DECISIONS, "Calls that only look at files (tools of kind read).")
 WRITES = Key("approval.writes", _decision, _DENY, _DECISIONS, "Changes to files through the gate (kind write).")
 COMMANDS = Key("approval.commands", _decision, _ALLOW, _DECISIONS, "Running commands (kind command).")
@@ -334,6 +358,9 @@ KEYS: Final[tuple[Key[Any], ...]] = (
     FILE_MB,
     OUTPUT_MB,
     CPUS,
+    CALLS,
+    SECONDS,
+    RESULTS_MB,
     READS,
     WRITES,
     COMMANDS,

@@ -19,7 +19,7 @@ from stockade_daemon.errors import ConfigurationError, Mistake, RequestError
 from stockade_daemon.profiles import chain, keys
 from stockade_daemon.profiles.chain import File
 from stockade_daemon.profiles.widening import widenings
-from stockade_daemon.values import Approval, Limits, Profile
+from stockade_daemon.values import Approval, Budget, Limits, Profile
 
 _SUFFIX: Final = ".toml"
 
@@ -197,6 +197,7 @@ def _profile(files: Sequence[File]) -> Profile:
             output_mb=at[keys.OUTPUT_MB],
             cpus=at[keys.CPUS],
         ),
+        budget=Budget(calls=at[keys.CALLS], seconds=at[keys.SECONDS], output_mb=at[keys.RESULTS_MB]),
         approval=Approval(
             reads=at[keys.READS],
             writes=at[keys.WRITES],

@@ -4,7 +4,7 @@ A call takes its manifest, which holds the code that runs, from the generation t
 ends with that one whatever comes meanwhile.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from stockade_daemon.errors import ArgumentsRefusal
@@ -49,15 +49,16 @@ class Generations:
         """Of the built-in tools, which no other tool can have."""
         return tuple(each.name for each in self.built_in.catalog())
 
-    def find(self, name: str) -> Manifest:
-        """A tool of the current generation.
+    def find(self, name: str, only: Collection[str] = ()) -> Manifest:
+        """A tool of the current generation, among those that `only` names where that is not empty.
 
         Raises ArgumentsRefusal UNKNOWN_TOOL, which names the refused file that the tool may stand in.
         """
         try:
-            return self.current.find(name)
+            return self.current.find(name, only)
         except ArgumentsRefusal as refusal:
-            mine = [each for each in self.refused if custom.is_name_of(each.stem, name)]
+            hinted = not only or name in only  # or else a name that is hidden would be told from one that nobody has
+            mine = [each for each in self.refused if hinted and custom.is_name_of(each.stem, name)]
             if not mine:
                 raise
             closest = max(mine, key=lambda each: len(each.stem))

@@ -1,6 +1,6 @@
 """One generation of tools: their manifests and compiled schemas. A changed set of tools is another Registry."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -28,17 +28,20 @@ class Registry:
         """All tools, in name order."""
         return tuple(self._tools.values())
 
-    def find(self, name: str) -> Manifest:
-        """Raises ArgumentsRefusal UNKNOWN_TOOL, with the nearest name and the list."""
-        manifest = self._tools.get(name)
-        if manifest is None:
-            near = get_close_matches(name[:80], self._tools, n=1)
+    def find(self, name: str, only: Collection[str] = ()) -> Manifest:
+        """The tool of this name, among those that `only` names where that is not empty: the others do not exist.
+
+        Raises ArgumentsRefusal UNKNOWN_TOOL, with the nearest name and the list.
+        """
+        offered = [each for each in self._tools if not only or each in only]
+        if name not in offered:
+            near = get_close_matches(name[:80], offered, n=1)
             hint = f" Did you mean {near[0]!r}?" if near else ""
             raise ArgumentsRefusal(
                 "UNKNOWN_TOOL",
-                f"There is no tool {name[:80]!r}.{hint} Call one of: {', '.join(self._tools)}.",
+                f"There is no tool {name[:80]!r}.{hint} Call one of: {', '.join(offered)}.",
             )
-        return manifest
+        return self._tools[name]
 
     def parse(self, manifest: Manifest, text: bytes) -> Mapping[str, Json]:
         """The tool's arguments in `text`, deeply frozen; empty text means none.

@@ -8,7 +8,7 @@ from stockade_daemon import meanings
 from stockade_daemon.errors import CODES, OF_TOOLS, ConfigurationError, Refusal, RequestError
 from stockade_daemon.ledger.versions import version_of
 from stockade_daemon.pipeline.describe import Describing
-from stockade_daemon.pipeline.named_profiles import NamedProfiles
+from stockade_daemon.pipeline.sessions import Sessions
 from stockade_daemon.registry import sources
 from stockade_daemon.registry.generations import Generations
 from stockade_daemon.rpc import wire
@@ -18,18 +18,23 @@ _LONGEST_NAME = 255
 
 
 class CatalogService(catalog_pb2_grpc.CatalogServicer):
-    def __init__(self, tools: Generations, describing: Describing, named: NamedProfiles, turns: Turns) -> None:
+    def __init__(self, tools: Generations, describing: Describing, sessions: Sessions, turns: Turns) -> None:
         self._tools = tools
         self._describing = describing
-        self._named = named
+        self._sessions = sessions
         self._turns = turns  # of files that are checked
 
     @wire.unary
     async def ListTools(self, request: catalog_pb2.ListToolsRequest, context: Any) -> catalog_pb2.ListToolsResponse:
+        only = (await self._sessions.record(request.session_id)).tools if request.session_id else ()
         return catalog_pb2.ListToolsResponse(
-            tools=[wire.tool(each) for each in self._tools.current.catalog()],
+            tools=[wire.tool(each) for each in self._tools.current.catalog() if not only or each.name in only],
             generation=self._tools.number,
-            refused=[catalog_pb2.RefusedTools(reason=each.reason, kept=each.kept) for each in self._tools.refused],
+            refused=[
+                catalog_pb2.RefusedTools(reason=each.reason, kept=each.kept)
+                for each in self._tools.refused
+                if not only or set(only) & set(each.kept)
+            ],
         )
 
     @wire.unary
@@ -61,7 +66,7 @@ class CatalogService(catalog_pb2_grpc.CatalogServicer):
     async def GetReference(
         self, request: catalog_pb2.GetReferenceRequest, context: Any
     ) -> catalog_pb2.GetReferenceResponse:
-        found = [await self._named.current(name) for name in await self._named.names()]
+        found = [await self._sessions.profiles.current(name) for name in await self._sessions.profiles.names()]
         return catalog_pb2.GetReferenceResponse(
             profiles=[
                 catalog_pb2.ProfileMeaning(

@@ -137,7 +137,7 @@ async def serving(socket: Path, services: Services, engine: Engine, rules: Rules
     named = engine.sessions.profiles
     daemon_pb2_grpc.add_DaemonServicer_to_server(DaemonService(services.pool, rules, Turns()), server)
     turns = Turns()
-    catalog = CatalogService(services.tools, services.describing, named, turns)
+    catalog = CatalogService(services.tools, services.describing, engine.sessions, turns)
     catalog_pb2_grpc.add_CatalogServicer_to_server(catalog, server)
     profiles = ProfilesService(rules, named, services.pool, services.outputs, turns)
     profiles_pb2_grpc.add_ProfilesServicer_to_server(profiles, server)

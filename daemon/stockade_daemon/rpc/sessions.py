@@ -29,6 +29,7 @@ class SessionsService(sessions_pb2_grpc.SessionsServicer):
             profile_text=request.profile_text.toml if by_text else None,
             approval_policy=request.approval_policy,
             tightening=request.tightening,
+            tools=tuple(request.tools),
         )
         # Shielded: a request that is dropped must not leave the ledger and what is at hand with different profiles.
         return wire.session(await asyncio.shield(self._engine.sessions.open(opening)))

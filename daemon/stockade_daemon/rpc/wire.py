@@ -117,6 +117,7 @@ def session(record: SessionRecord) -> sessions_pb2.Session:
         opened_ms=record.opened_ms,
         last_seq=record.last_seq,
         tightening=own_tightening(record.profile_text),
+        tools=record.tools,
     )
 
 

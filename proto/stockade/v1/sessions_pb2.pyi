@@ -28,6 +28,7 @@ class OpenSessionRequest(_message.Message):
     PROFILE_TEXT_FIELD_NUMBER: _builtins.int
     APPROVAL_POLICY_FIELD_NUMBER: _builtins.int
     TIGHTENING_FIELD_NUMBER: _builtins.int
+    TOOLS_FIELD_NUMBER: _builtins.int
     session_id: _builtins.str
     """chosen by the client: 1 to 128 of A-Z a-z 0-9 . _ -"""
     workspace: _builtins.str
@@ -43,6 +44,13 @@ class OpenSessionRequest(_message.Message):
     """
     @_builtins.property
     def profile_text(self) -> Global___ProfileText: ...
+    @_builtins.property
+    def tools(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Names of the tools that this session offers and runs; empty: all of them. Each must exist now; one that is gone
+        later is only missing. Every other tool is, for this session, one that there is not: UNKNOWN_TOOL. Another list is
+        ALREADY_EXISTS. INVALID_ARGUMENT: a name that no tool has, or a name twice.
+        """
+
     def __init__(
         self,
         *,
@@ -52,10 +60,11 @@ class OpenSessionRequest(_message.Message):
         profile_text: Global___ProfileText | None = ...,
         approval_policy: _builtins.str = ...,
         tightening: _builtins.bytes = ...,
+        tools: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["profile", b"profile", "profile_name", b"profile_name", "profile_text", b"profile_text"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["approval_policy", b"approval_policy", "profile", b"profile", "profile_name", b"profile_name", "profile_text", b"profile_text", "session_id", b"session_id", "tightening", b"tightening", "workspace", b"workspace"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["approval_policy", b"approval_policy", "profile", b"profile", "profile_name", b"profile_name", "profile_text", b"profile_text", "session_id", b"session_id", "tightening", b"tightening", "tools", b"tools", "workspace", b"workspace"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType_profile: _TypeAlias = _typing.Literal["profile_name", "profile_text"]  # noqa: Y015
     _WhichOneofArgType_profile: _TypeAlias = _typing.Literal["profile", b"profile"]  # noqa: Y015
@@ -172,6 +181,7 @@ class Session(_message.Message):
     OPENED_MS_FIELD_NUMBER: _builtins.int
     LAST_SEQ_FIELD_NUMBER: _builtins.int
     TIGHTENING_FIELD_NUMBER: _builtins.int
+    TOOLS_FIELD_NUMBER: _builtins.int
     session_id: _builtins.str
     workspace: _builtins.str
     profile_name: _builtins.str
@@ -189,6 +199,10 @@ class Session(_message.Message):
     """sequence number of the session's newest event"""
     tightening: _builtins.bytes
     """as it was opened with"""
+    @_builtins.property
+    def tools(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """the same; empty: all tools"""
+
     def __init__(
         self,
         *,
@@ -201,10 +215,11 @@ class Session(_message.Message):
         opened_ms: _builtins.int = ...,
         last_seq: _builtins.int = ...,
         tightening: _builtins.bytes = ...,
+        tools: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["approval_policy", b"approval_policy", "last_seq", b"last_seq", "opened_ms", b"opened_ms", "profile_digest", b"profile_digest", "profile_name", b"profile_name", "session_id", b"session_id", "state", b"state", "tightening", b"tightening", "workspace", b"workspace"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["approval_policy", b"approval_policy", "last_seq", b"last_seq", "opened_ms", b"opened_ms", "profile_digest", b"profile_digest", "profile_name", b"profile_name", "session_id", b"session_id", "state", b"state", "tightening", b"tightening", "tools", b"tools", "workspace", b"workspace"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

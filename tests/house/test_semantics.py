@@ -1,0 +1,46 @@
+"""The numbered rules of docs/semantics.md: none is missing, and each names tests that exist."""
+
+import ast
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+COUNT = 58
+ROW = re.compile(r"^\| (\d+) \| (.+?) \| (.+?) \|$", re.M)
+NAMED = re.compile(r"`(tests/[\w/]+\.py)::(test_\w+)`")
+
+
+def rules() -> dict[int, tuple[str, str]]:
+    """Rule and tests, by number."""
+    _, beneath = (ROOT / "docs" / "semantics.md").read_text().split("\n## Rules\n", 1)
+    section = beneath.split("\n## ", 1)[0]
+    rows = ROW.findall(section)
+    assert len({number for number, _, _ in rows}) == len(rows), "a number stands twice"
+    return {int(number): (rule, tests) for number, rule, tests in rows}
+
+
+def names_in(path: Path) -> set[str]:
+    return {
+        node.name
+        for node in ast.walk(ast.parse(path.read_bytes()))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_")
+    }
+
+
+def test_no_rule_is_missing() -> None:
+    assert sorted(set(range(1, COUNT + 1)) - set(rules())) == [], "write the rule and its test down"
+    assert set(rules()) <= set(range(1, COUNT + 1))
+
+
+def test_each_rule_names_tests_that_exist() -> None:
+    for number, (rule, tests) in rules().items():
+        named = NAMED.findall(tests)
+        assert named, f"rule {number} names no test: {rule}"
+        for place, name in named:
+            path = ROOT / place
+            assert path.is_file(), f"rule {number}: {place}"
+            assert name in names_in(path), f"rule {number}: {place} has no {name}"
+
+
+def test_each_rule_is_a_sentence() -> None:
+    assert [number for number, (rule, _) in rules().items() if not rule.endswith(".")] == []
