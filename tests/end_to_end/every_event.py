@@ -10,7 +10,9 @@ from tests.end_to_end.profile_admin import HANG_S, Admin
 from tests.end_to_end.stockaded import Stockaded
 
 # What only a stage of an admin's own makes, and what no built-in tool asks for.
-NOT_HERE = frozenset({"call/profile", "context/message", "fs/write-intent"})
+NOT_HERE = frozenset(
+    {"call/arguments", "call/attempt", "call/profile", "context/message", "fs/write-intent", "policy/execute"}
+)
 
 ASKING = 'extends = "dev"\n{more}\n'  # in which writes are asked about
 TOOL = 'from stockade_toolkit import tool\n\n\n@tool\ndef words() -> str:\n    """Says a word."""\n    return "word"\n'
