@@ -80,7 +80,7 @@ FILES: dict[str, tuple[str, str | None]] = {
         "lone surrogate",
     ),
     "no_text.py": (answering("b'\\xff\\xfe'"), "not UTF-8"),
-    "number.py": (answering("b'1' * 4500"), "longer than the 4000"),
+    "number.py": (answering("b'1' * 4500"), "more than the 4000"),
     "no_frame.py": ("import os\nos.write(4, b'x' * 100)\nwhile True: pass", "no answer"),
     "other_frame.py": (
         "import os, struct\nh = b'{\"type\":\"ready\"}'\nos.write(4, struct.pack('!II', len(h), 0) + h)\nos._exit(0)",
