@@ -63,21 +63,26 @@ def serve(
     from stockade_daemon.app import Start
     from stockade_daemon.app import serve as run
 
+    status = 0
     try:
         found = settings.load(config, socket=socket, state=state)
         asyncio.run(run(Start(found, private, lifeline)))
     except* ConfigurationError as group:
-        _fail(group, _FAULTY)
+        _tell(group)
+        status = _FAULTY
     except* Refusal as group:
-        _fail(group, _CANNOT)
+        _tell(group)
+        status = status or _CANNOT
+    # Not raised above: what is raised in such a handler becomes part of another group, and its status is lost.
+    sys.exit(status)
 
 
-def _fail(group: BaseExceptionGroup[Exception], status: int) -> None:
+def _tell(group: BaseExceptionGroup[Exception]) -> None:
     for error in group.exceptions:
         if isinstance(error, BaseExceptionGroup):
-            _fail(error, status)
-        click.echo(f"stockaded: {error}", err=True)
-    sys.exit(status)
+            _tell(error)
+        else:
+            click.echo(f"stockaded: {error}", err=True)
 
 
 if __name__ == "__main__":
