@@ -6,7 +6,6 @@ stands in two of them is refused: one would silently hide the other, and the hid
 
 import importlib.resources
 import os
-import stat
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
@@ -210,60 +209,32 @@ def _profile(files: Sequence[File]) -> Profile:
 
 
 def _contents(path: Path) -> bytes:
-    """The bytes of a profile; a FIFO or device under that name is refused, not waited for.
-
-    A link may lead to another place below the same directory, as the mounted volumes of containers have it, and nowhere
-    else: what lies elsewhere may lie in a workspace, where whoever is bound by the profile could write it.
-    """
+    """The bytes of a profile that may be trusted."""
     try:
-        real = path if path.parent == shipped() else _at_home(path)
-        descriptor = os.open(real, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
-        with open(descriptor, "rb") as file:
-            found = os.fstat(descriptor)
-            if not stat.S_ISREG(found.st_mode):
-                raise ConfigurationError(
-                    Mistake(str(path), 1, 1, "this is not a regular file; put the profile's text here")
-                )
-            if path.parent != shipped():
-                _insist(path, path if real == path else real, found)
-                if found.st_nlink > 1:
-                    reason = (
-                        f"the file has {found.st_nlink} names (hard links), and by another one it could be written "
-                        "from a workspace; put a copy here"
-                    )
-                    raise ConfigurationError(Mistake(str(path), 1, 1, reason))
-            return file.read(toml_text.MAX_BYTES + 1)
+        return trust.content(path, None if path.parent == shipped() else path.parent, toml_text.MAX_BYTES + 1)
+    except trust.Untrusted as fault:
+        reason = _untrusted(fault, path)
+        raise ConfigurationError(Mistake(str(path), 1, 1, reason)) from None
     except OSError as error:
         reason = f"the file cannot be read: {error.strerror}; make it readable to the daemon"
         raise ConfigurationError(Mistake(str(path), 1, 1, reason)) from error
 
 
-def _at_home(path: Path) -> Path:
-    """Where a profile really lies, below the directory of its name. Raises ConfigurationError, OSError."""
-    real = Path(os.path.realpath(path, strict=True))
-    top = Path(os.path.realpath(path.parent))
-    if top not in real.parents:
-        reason = f"this is a link that leads out of {path.parent}, to {real}; put the file itself here"
-        raise ConfigurationError(Mistake(str(path), 1, 1, reason))
-    _insist(path, path.parent, os.stat(top))
-    for each in real.parents:
-        if top in each.parents:
-            _insist(path, each, os.stat(each))
-    return real
-
-
-def _insist(path: Path, each: Path, found: os.stat_result) -> None:
-    """Refuses what somebody else could change (trust.py).
-
-    Not asked of the shipped ones, which whoever installed the program can change as he can the program.
-    """
-    match trust.stranger(found):
-        case None:
-            return
-        case "owner":
-            reason = f"{each} belongs to uid {found.st_uid}; have it owned by the daemon's user or by root"
-        case "writers":
-            reason = (
-                f"{each} can be written by its group or by others, who could then say what is allowed; chmod go-w it"
+def _untrusted(fault: trust.Untrusted, path: Path) -> str:
+    match fault.reason:
+        case "leads out":
+            return f"this is a link that leads out of {path.parent}, to {fault.place}; put the file itself here"
+        case "no file":
+            return "this is not a regular file; put the profile's text here"
+        case "names":
+            return (
+                f"the file has {fault.found.st_nlink} names (hard links), and by another one it could be written "
+                "from a workspace; put a copy here"
             )
-    raise ConfigurationError(Mistake(str(path), 1, 1, reason))
+        case "owner":
+            return f"{fault.place} belongs to uid {fault.found.st_uid}; have it owned by the daemon's user or by root"
+        case "writers":
+            return (
+                f"{fault.place} can be written by its group or by others, who could then say what is allowed; "
+                "chmod go-w it"
+            )

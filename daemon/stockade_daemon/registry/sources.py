@@ -1,9 +1,7 @@
 """Where custom tools come from: files of the configured directories, modules of installed distributions. Read, never
 imported.
 
-A file counts when nobody but root and the daemon's own user could have written it: it and every directory on the way
-from the configured one belong to one of them and are not writable for group or others. A link may lead to another place
-below the same directory, as the mounted volumes of containers have it, and nowhere else.
+Which files count, trust.py says.
 """
 
 import hashlib
@@ -95,29 +93,9 @@ def read(candidate: Candidate, directory: Path) -> bytes:
     if reason := misnamed(candidate.stem + candidate.suffix):
         raise ConfigurationError(f"{origin}:1: {reason}")
     try:
-        real = Path(os.path.realpath(origin, strict=True))
-        top = Path(os.path.realpath(directory))
-        if top not in real.parents:
-            raise ConfigurationError(
-                f"{origin}:1: it is a link that leads out of {directory}, to {real}; put the file itself here"
-            )
-        insist(origin, str(top), os.stat(top))
-        for each in real.parents:
-            if top in each.parents:
-                insist(origin, str(each), os.stat(each))
-        # Not blocking: opening a FIFO waits for whoever writes to it, open(2).
-        descriptor = os.open(real, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
-        with open(descriptor, "rb") as file:
-            found = os.fstat(descriptor)
-            if not stat.S_ISREG(found.st_mode):
-                raise ConfigurationError(f"{origin}:1: this is not a regular file; put the tool's text here")
-            insist(origin, str(real), found)
-            if found.st_nlink > 1:
-                raise ConfigurationError(
-                    f"{origin}:1: the file has {found.st_nlink} names (hard links), and by another one it could be "
-                    "written from a workspace; put a copy here"
-                )
-            text = file.read(MAX_BYTES + 1)
+        text = trust.content(Path(origin), directory, MAX_BYTES + 1)
+    except trust.Untrusted as fault:
+        raise ConfigurationError(f"{origin}:1: {_untrusted(fault, directory)}") from None
     except OSError as error:
         raise ConfigurationError(
             f"{origin}:1: the file cannot be read: {error.strerror}; make it readable to the daemon"
@@ -130,18 +108,36 @@ def read(candidate: Candidate, directory: Path) -> bytes:
 def insist(origin: str, path: str, found: os.stat_result) -> None:
     """Refuses a tool file, or a directory that leads to it, that somebody else could change: ConfigurationError."""
     stranger = trust.stranger(found)
-    if stranger == "owner":
-        ours = {0, os.geteuid()}
-        raise ConfigurationError(
-            f"{origin}:1: {path} belongs to uid {found.st_uid}, who could put anything there; it must belong to "
-            f"{' or '.join(f'uid {uid}' for uid in sorted(ours))}: chown {os.geteuid()} {path}"
-        )
-    if stranger == "writers":
-        whom = [who for bit, who in ((stat.S_IWGRP, "its group"), (stat.S_IWOTH, "others")) if found.st_mode & bit]
-        raise ConfigurationError(
-            f"{origin}:1: {path} is writable for {' and '.join(whom)} (mode {stat.S_IMODE(found.st_mode):04o}), who "
-            f"could put anything there: chmod go-w {path}"
-        )
+    if stranger is not None:
+        fault = trust.Untrusted(stranger, Path(path), found)
+        raise ConfigurationError(f"{origin}:1: {_untrusted(fault, Path(path).parent)}")
+
+
+def _untrusted(fault: trust.Untrusted, directory: Path) -> str:
+    path, found = fault.place, fault.found
+    match fault.reason:
+        case "leads out":
+            return f"it is a link that leads out of {directory}, to {path}; put the file itself here"
+        case "no file":
+            return "this is not a regular file; put the tool's text here"
+        case "names":
+            return (
+                f"the file has {found.st_nlink} names (hard links), and by another one it could be "
+                "written from a workspace; put a copy here"
+            )
+        case "owner":
+            ours = " or ".join(f"uid {uid}" for uid in sorted({0, os.geteuid()}))
+            return (
+                f"{path} belongs to uid {found.st_uid}, who could put anything there; it must belong to {ours}: "
+                f"chown {os.geteuid()} {path}"
+            )
+        case "writers":
+            bits = ((stat.S_IWGRP, "its group"), (stat.S_IWOTH, "others"))
+            whom = " and ".join(who for bit, who in bits if found.st_mode & bit)
+            return (
+                f"{path} is writable for {whom} (mode {stat.S_IMODE(found.st_mode):04o}), who could put anything "
+                f"there: chmod go-w {path}"
+            )
 
 
 def single(text: bytes, *, origin: str, stem: str) -> Code:
