@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from stockade_worker import idmap, kernel, root, template_in_place, userns
+from stockade_worker import idmap, kernel, privileges, root, template_in_place, userns
 from stockade_worker.frames import Channel, Frame
 
 _EMPTY = "empty"  # an overlay wants two lower directories where it has no upper one
@@ -215,9 +215,7 @@ def _try_as(worker: int | None) -> None:
     if pid == 0:
         try:
             if worker is not None:
-                os.setgroups([])
-                os.setresgid(worker, worker, worker)
-                os.setresuid(worker, worker, worker)
+                privileges.become(worker)
             kernel.unshare(kernel.CLONE_NEWUSER | kernel.CLONE_NEWNS)
             # Where a security module lets it be made and takes its rights away, this is refused (userns and AppArmor).
             kernel.mount(None, "/", None, kernel.MS_REC | kernel.MS_PRIVATE)

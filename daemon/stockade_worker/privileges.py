@@ -8,6 +8,13 @@ from stockade_worker import kernel
 _SECUREBITS = 0x1 | 0x2 | 0x4 | 0x8 | 0x20 | 0x40 | 0x80
 
 
+def become(uid: int) -> None:
+    """Takes this uid and gid, for good, and no supplementary groups. Needs CAP_SETUID and CAP_SETGID."""
+    os.setgroups([])
+    os.setresgid(uid, uid, uid)
+    os.setresuid(uid, uid, uid)
+
+
 def drop_capabilities() -> None:
     """Empties the bounding, ambient, inheritable, permitted and effective sets and locks the secure bits."""
     os.setresgid(1000, 1000, 1000)

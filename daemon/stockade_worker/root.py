@@ -10,7 +10,7 @@ import stat
 from collections.abc import Iterable
 from typing import Any, NoReturn
 
-from stockade_worker import kernel, legible, secret_files, trees
+from stockade_worker import kernel, legible, privileges, secret_files, trees
 from stockade_worker.frames import encode
 
 LIBRARY = "/run/stockade/lib"  # where this package and the toolkit are inside
@@ -47,9 +47,7 @@ def become_template(plan: dict[str, Any], channel: int, *, host_uid: int | None)
         _seal(plan["workspace"])
         if host_uid is not None:
             step = "host uid"
-            os.setgroups([])
-            os.setresgid(host_uid, host_uid, host_uid)
-            os.setresuid(host_uid, host_uid, host_uid)
+            privileges.become(host_uid)
         step = "interpreter"
         executable = plan["interpreter"]
         _refuse_illegible(plan)

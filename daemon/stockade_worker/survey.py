@@ -13,7 +13,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
-from stockade_worker import idmap, kernel, legible, userns
+from stockade_worker import idmap, kernel, legible, privileges, userns
 
 _INSIDE = 1000
 _worker: int | None = None
@@ -118,9 +118,7 @@ def _packages(paths: list[str]) -> None:
 
 def _become_worker() -> None:
     if _worker is not None:
-        os.setgroups([])
-        os.setresgid(_worker, _worker, _worker)
-        os.setresuid(_worker, _worker, _worker)
+        privileges.become(_worker)
 
 
 def _user(more: int = 0) -> None:

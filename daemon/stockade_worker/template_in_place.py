@@ -27,9 +27,7 @@ def become_template(plan: dict[str, Any], channel: int, *, parent: int) -> NoRet
         if host_uid is not None:
             step = "host uid"
             privileges.lock()
-            os.setgroups([])
-            os.setresgid(host_uid, host_uid, host_uid)
-            os.setresuid(host_uid, host_uid, host_uid)
+            privileges.become(host_uid)
             # The locked bits keep them across the change of uid, and nothing is to be found or run by their help.
             privileges.clear()
         step = "interpreter"

@@ -52,6 +52,11 @@ class Programs:
     allow: bytes
     arguments: bytes
 
+    @property
+    def blob(self) -> bytes:
+        """Both, as a zygote is sent them."""
+        return self.allow + self.arguments
+
 
 @functools.lru_cache(maxsize=64)
 def compiled(groups: tuple[str, ...], *, in_place: bool = False) -> Programs:

@@ -9,7 +9,7 @@ import stat
 
 from stockade_daemon.errors import SandboxFailure
 from stockade_daemon.sandbox import filters, library, user_namespaces
-from stockade_daemon.sandbox.plan import HOSTNAME, MODULES, Plan, environment, limits_of
+from stockade_daemon.sandbox.plan import Plan, start_of
 from stockade_daemon.values import Access, Profile
 
 
@@ -32,20 +32,9 @@ def plan(profile: Profile, *, host_uid: int | None) -> Plan:
             "packages": library.packages(),
             "host_uid": host_uid,
         },
-        start={
-            "type": "start",
-            "hostname": HOSTNAME,
-            "modules": list(MODULES),
-            "environment": environment(profile),
-            "network": "none",  # no socket can be made
-            "workspace": None,
-            "mounts_below_tmp": [],
-            "limits": limits_of(profile, host_uid=host_uid),
-            "readable": _readable(profile),
-            "mounts": list(profile.mounts),
-            "allow_bytes": len(programs.allow),
-        },
-        blob=programs.allow + programs.arguments,
+        # No network, whatever the profile says: no socket can be made.
+        start=start_of(profile, programs, host_uid=host_uid, readable=_readable(profile), mounts=profile.mounts),
+        blob=programs.blob,
     )
 
 

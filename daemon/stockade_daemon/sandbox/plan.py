@@ -3,11 +3,12 @@
 import contextlib
 import os
 import resource
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from stockade_daemon.sandbox import filters, library
-from stockade_daemon.values import Profile
+from stockade_daemon.values import Network, Profile
 
 INSIDE_UID = 1000
 HOSTNAME = "stockade"
@@ -57,24 +58,47 @@ def plan(profile: Profile, *, workspace: str | None, host_uid: int | None) -> Pl
             "interpreter": library.executable(),
             "host_uid": host_uid,
         },
-        start={
-            "type": "start",
-            "hostname": HOSTNAME,
-            "modules": list(MODULES),
-            "environment": environment(profile),
-            "network": profile.network,
-            "workspace": workspace,
-            "mounts_below_tmp": below_tmp(profile.mounts),
-            "limits": limits_of(profile, host_uid=host_uid),
-            "readable": None,
-            "mounts": [],  # the mounter has them
-            "allow_bytes": len(programs.allow),
-        },
-        blob=programs.allow + programs.arguments,
+        start=start_of(
+            profile,
+            programs,
+            host_uid=host_uid,
+            network=profile.network,
+            workspace=workspace,
+            mounts_below_tmp=below_tmp(profile.mounts),
+        ),
+        blob=programs.blob,
     )
 
 
-def limits_of(profile: Profile, *, host_uid: int | None) -> dict[str, int]:
+def start_of(
+    profile: Profile,
+    programs: filters.Programs,
+    *,
+    host_uid: int | None,
+    network: Network = "none",
+    workspace: str | None = None,
+    mounts_below_tmp: Sequence[str] = (),
+    readable: Sequence[str] | None = None,
+    mounts: Sequence[str] = (),
+) -> dict[str, Any]:
+    """What a zygote is sent, with the blob of `programs`. `readable` and `mounts` are those of a worker in place:
+    elsewhere the mounter has them."""
+    return {
+        "type": "start",
+        "hostname": HOSTNAME,
+        "modules": list(MODULES),
+        "environment": environment(profile),
+        "network": network,
+        "workspace": workspace,
+        "mounts_below_tmp": list(mounts_below_tmp),
+        "limits": _limits(profile, host_uid=host_uid),
+        "readable": None if readable is None else list(readable),
+        "mounts": list(mounts),
+        "allow_bytes": len(programs.allow),
+    }
+
+
+def _limits(profile: Profile, *, host_uid: int | None) -> dict[str, int]:
     """The limits that a worker sets for itself."""
     limits = profile.limits
     open_files = limits.open_files
