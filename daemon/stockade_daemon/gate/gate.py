@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from stockade_daemon.errors import GateRefusal, ToolFailure
-from stockade_daemon.gate import attributes, suggest
+from stockade_daemon.gate import attributes, repositories, suggest
 from stockade_daemon.gate.content import MAX_FILE_BYTES, Snapshot, require_regular, sealed, take
 from stockade_daemon.gate.decision import admit_edit, plan_edit, plan_write
 from stockade_daemon.gate.hidden import Hidden, not_to_be_written
@@ -63,7 +63,7 @@ class Gate:
 
     def __init__(self, workspace: Workspace, *, protected: tuple[str, ...] = (), hidden: tuple[str, ...] = ()) -> None:
         self._workspace = workspace
-        self._protected = Protected(protected)
+        self._protected = Protected(workspace, protected)
         self._hidden = Hidden(workspace, hidden)
         self._seen = Observations()
         self._handles: dict[str, Observation] = {}
@@ -189,7 +189,7 @@ class Gate:
         Raises GateRefusal: FS_STALE_VERSION where the disk is no longer as it was decided about, FS_PROTECTED,
         FS_PERMISSION_DENIED, FS_CONFLICT, FS_IO_ERROR.
         """
-        async with held(self._key(planned.real)):
+        async with held(*self._keys(planned.real)):
             facts = await aside(lambda: self._recheck(planned))
             # Two names of one file are two keys; the file itself is a third that they share.
             shared = [("file", f"{facts.device}:{facts.inode}")] if facts.method == "in place" else []
@@ -293,11 +293,13 @@ class Gate:
             raise is_directory(place.asked)
         if place.status is not None and place.status.st_nlink > 1:
             with os_errors("look up", place.asked):
-                self._protected.check_links(self._workspace, place.status, place.asked)
+                self._protected.check_links(place.status, place.asked)
 
-    def _key(self, real: bytes) -> Key:
-        # The absolute path, so that sessions on a directory and on one within it share the lock.
-        return "path", os.path.join(self._workspace.path, os.fsdecode(real))
+    def _keys(self, real: bytes) -> list[Key]:
+        # Absolute paths, so that sessions on a directory and on one within it share the lock.
+        absolute = os.path.join(self._workspace.path, os.fsdecode(real))
+        made = [os.path.join(self._workspace.path, os.fsdecode(each)) for each in repositories.shared(real)]
+        return [("path", absolute), *(("repository", each) for each in made)]
 
 
 @dataclass(frozen=True, slots=True)
