@@ -103,6 +103,7 @@ class CallResult:
                 "retry": self.error.retry,
             }
         resolved: dict[str, Json] = {}
+        images: dict[str, Json] = {"images": [_image(each) for each in self.images]} if self.images else {}
         if self.resolution is not None:
             found = self.resolution
             resolved["resolution"] = {"outcome": found.outcome, "note": found.note, "time_ms": found.time_ms}
@@ -122,10 +123,10 @@ class CallResult:
                 "written_bytes": self.usage.written_bytes,
                 "source": self.usage.source,
             },
-            **({"images": images} if (images := [_image(each) for each in self.images]) else {}),
+            **images,
             **resolved,
         }
 
 
-def _image(each: Image) -> dict[str, Json]:
+def _image(each: Image) -> Json:
     return {"mime": each.mime, "data": base64.b64encode(each.data).decode("ascii")}

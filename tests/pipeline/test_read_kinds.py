@@ -12,7 +12,8 @@ import pytest
 
 from stockade_client.results import CallResult
 from stockade_client.session import Session
-from stockade_daemon.policy.decisions import Accept, Finished, PostDecision
+from stockade_daemon.policy.decisions import Accept, PostDecision
+from stockade_daemon.policy.subjects import Finished
 from stockade_daemon.policy.waterfall import Next
 from stockade_worker import kinds
 from tests.pipeline.conftest import Staged
