@@ -1,7 +1,7 @@
 """What a call came to, as frozen values."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 # A JSON value as the json module makes it: integers of any size, key order kept.
@@ -71,6 +71,9 @@ class CallResult:
     usage: Usage
     layers: tuple[Layer, ...]
     profile_digest: str  # SHA-256, lower-case hex, over the profile's text and those that it extends
+    # The completed card, what a person is shown: title, view, ok, and what the view has (generic, terminal, diff, read,
+    # search). The `card` of the tool/result event.
+    card: dict[str, Json] = field(default_factory=dict)
     resolution: Resolution | None = None  # beside an outcome that was unknown, once somebody has found out
 
     @property
