@@ -261,6 +261,9 @@ class Outcome:
     error: Failure | None = None
     layers: tuple[Layer, ...] = ()
     usage: Usage = field(default_factory=Usage)
+    # What became of its effects, where its worker was ended from outside and nobody else can say, in the words of a
+    # recovered call: `none (proven)`, `committed: PATH, …`.
+    effects: str = ""
     context: tuple[str, ...] = ()  # for the agent, after all results of the turn; not a part of the result
 
     @property

@@ -253,10 +253,10 @@ class Room:
                 )
         except BaseException as error:
             await worker.close()
-            if isinstance(error, SandboxFailure) and error.code == "SANDBOX_FAILED":
-                # Nothing of the call was sent yet. With its template gone, a fresh one may do better.
-                if await template.ended(_ENDING_S):
-                    raise ChannelClosed(f"it ended before a worker of it was sealed: {error.message}") from error
+            failed = isinstance(error, SandboxFailure) and error.code == "SANDBOX_FAILED"
+            # Nothing of the call was sent yet. With its template gone, a fresh one may do better.
+            if failed and await template.ended(_ENDING_S):
+                raise ChannelClosed(f"it ended before a worker of it was sealed: {error}") from error
             raise
         return worker
 

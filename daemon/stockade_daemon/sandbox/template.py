@@ -21,6 +21,7 @@ class Template:
     def __init__(self, channel: FrameChannel, pidfd: int) -> None:
         self._channel = channel
         self._pidfd = pidfd
+        self._over = False  # its descriptors are being closed
         # Keeps a request and its answer together.
         self._spawning = asyncio.Lock()
 
@@ -61,11 +62,17 @@ class Template:
                         "SANDBOX_FAILED", f"profile {plan.profile} gives a secret from {answer.header.get('message')}"
                     )
                 raise unavailable(answer.header)
-            yield cls(channel, pidfd)
+            made = cls(channel, pidfd)
+            try:
+                yield made
+            finally:
+                made._over = True
 
     async def ended(self, within_s: float) -> bool:
         """Whether it has ended, or does so within that many seconds. Its workers are gone a moment before itself: pid 1
         of a pid namespace ends last (pid_namespaces(7))."""
+        if self._over:
+            return True
         loop = asyncio.get_running_loop()
         gone = asyncio.Event()
         # A descriptor of its own: the other may be closed meanwhile, or watched by another.
