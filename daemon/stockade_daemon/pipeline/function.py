@@ -70,7 +70,7 @@ async def run_function(services: Services, judged: Judged, under_way: CallUnderW
     account = worker.account(talk.ended)
     reached = account.reached(judged.session.profile.limits)
     if talk.hung_up and reached is not None:
-        message = f"the tool reached its limit of {reached}; {talk.effects()}. {outcomes.LESS}"
+        message = f"the tool reached its limit of {reached}; effects: {talk.proven()}. {outcomes.LESS}"
         outcome = outcomes.failed("RESOURCE_LIMIT", message)
     usage = replace(account.usage, wall_s=under_way.clock.spent)
     value, content = outcome.value, outcome.content
@@ -87,6 +87,7 @@ async def run_function(services: Services, judged: Judged, under_way: CallUnderW
         error=outcome.error,
         layers=worker.layers,
         usage=usage,
+        effects=talk.proven() if talk.hung_up else "",
     )
 
 
@@ -140,6 +141,12 @@ class _Conversation:
             return "nothing was changed"
         return f"committed before that: {', '.join(done.path for done in self._committed)}"
 
+    def proven(self) -> str:
+        """The same as a recovered call says it. A transaction is the daemon's own: when the body is found to be gone,
+        each that had begun has been committed, or was refused to the body."""
+        paths = dict.fromkeys(done.path for done in self._committed)
+        return f"committed: {', '.join(paths)}" if paths else outcomes.NO_EFFECTS
+
     def close(self) -> None:
         for opened in self._opened.values():
             self._gate.forget(opened.handle)
@@ -170,7 +177,7 @@ class _Conversation:
         self.ended = await self._worker.last_words(_LAST_WORDS_S)
         return ToolFailure(
             "TOOL_FAILED",
-            f"the tool's process ended without an answer (killed, or out of a limit); {self.effects()}. "
+            f"the tool's process ended without an answer (killed, or out of a limit); effects: {self.proven()}. "
             "Look at the state, then repeat the call",
         )
 
