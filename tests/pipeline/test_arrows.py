@@ -99,7 +99,7 @@ ARROWS: dict[tuple[str, str], tuple[Story, list[str], list[str]]] = {
     ("approval", "denied"): (_rejected, [ASKED, DECIDED, POST], [GUARDS, *SKIPPED]),
     ("denied", "post"): (_denied, [PRE, POST, RESULT], SKIPPED),
     ("body", "gate"): (_edit, [RAN, "fs/edit-intent"], []),
-    ("gate", "body"): (_edit, ["fs/edit-intent", "fs/begun", "fs/committed", POST], []),
+    ("gate", "body"): (_edit, ["fs/edit-intent", "policy/transaction", "fs/begun", "fs/committed", POST], []),
     ("body", "owned"): (_read, [RAN, "fs/observed", POST], []),
     ("body", "around"): (_wrapped, [RAN, "fs/observed", "policy/execute"], []),
     ("around", "post"): (_wrapped, ["policy/execute", POST], []),
