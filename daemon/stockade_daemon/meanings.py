@@ -93,5 +93,6 @@ OF_EVENTS: Final[dict[str, str]] = {
     "sessions that are at hand",
     "catalog/refused": "a tool file cannot be used: `reason`, and which of its tools of before were `kept`; in "
     "the sessions that are at hand",
-    "context/message": "a stage has something to tell the agent, after the result, or after all of its turn: `text`",
+    "context/message": "a body or a stage has something to tell the agent, after the result, or after all of its turn: "
+    "`text`",
 }

@@ -4,7 +4,7 @@ Every request is answered before the next is made; nothing here is trusted by th
 """
 
 from stockade_toolkit import Committed, OpenedFile, Span, ToolError
-from stockade_worker.frames import Channel, Frame
+from stockade_worker.frames import MAX_CONTEXT, MOST_CONTEXTS, Channel, Frame
 
 
 class Broker:
@@ -12,6 +12,7 @@ class Broker:
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
+        self._told = 0
 
     def open(self, path: str, *, for_edit: bool = False) -> OpenedFile:
         frame = self._ask({"type": "open", "path": path, "for_edit": for_edit})
@@ -34,6 +35,21 @@ class Broker:
         return Committed(
             path=header["path"], digest=header["digest"], difference=header["difference"], note=header["note"]
         )
+
+    def tell(self, text: str) -> None:
+        """What stockade_toolkit.tell does."""
+        if not isinstance(text, str) or not text:
+            raise ValueError("tell() takes a text that is not empty")
+        try:
+            blob = text.encode()
+        except UnicodeEncodeError:
+            raise ValueError("tell() takes a text that UTF-8 can carry; this one has half a character") from None
+        if len(blob) > MAX_CONTEXT:
+            raise ValueError(f"tell() takes at most {MAX_CONTEXT} bytes, not {len(blob)}; put the rest into the result")
+        if self._told == MOST_CONTEXTS:
+            raise ValueError(f"tell() can be called {MOST_CONTEXTS} times in a call; put the rest into the result")
+        self._told += 1
+        self._ask({"type": "context"}, blob)
 
     def _ask(self, header: dict[str, object], blob: bytes = b"") -> Frame:
         self._channel.send(header, blob)

@@ -3,6 +3,7 @@
     body → open          the gate reads; the body gets sealed bytes
     body → showed        remembered, and told to the gate when the call has succeeded
     body → edit-intent   decided, asked about if the profile says so, committed
+    body → context       for the agent, after the result, whatever that is
     body → value, error  the end
 
 A frame that is none of these, malformed, oversize or out of place fails the call and nothing else.
@@ -26,6 +27,7 @@ from stockade_daemon.pipeline.effects import effects_of, for_model, listed
 from stockade_daemon.pipeline.output import Pump
 from stockade_daemon.pipeline.stop import Stopped
 from stockade_daemon.pipeline.stopped import while_running
+from stockade_daemon.pipeline.telling import Told
 from stockade_daemon.policy.subjects import Judged
 from stockade_daemon.sandbox.accounting import Exit
 from stockade_daemon.sandbox.channel import ChannelClosed
@@ -81,6 +83,7 @@ async def run_function(services: Services, judged: Judged, under_way: CallUnderW
         error=outcome.error,
         layers=worker.layers,
         usage=usage,
+        context=talk.told.texts,
     )
 
 
@@ -93,6 +96,7 @@ class _Conversation:
         self._requests = worker.requests
         self.hung_up = False  # the body's process ended its channel without an answer
         self.ended: Exit | None = None  # how, where that is known
+        self.told = Told()
         self._gate: Gate = under_way.live.gate
         self._opened: dict[str, Opened] = {}
         self._showed: list[tuple[str, int, int]] = []
@@ -114,6 +118,8 @@ class _Conversation:
                     await self._answer(self._note_showed(frame))
                 case "edit-intent":
                     await self._answer(self._edit(frame))
+                case "context":
+                    await self._answer(self._note_context(frame))
                 case other:
                     raise _broken(f"a frame of type {other[:40]!r}")
         raise _broken(f"more than {_MOST_FRAMES} frames")
@@ -208,6 +214,10 @@ class _Conversation:
         if not self._judged.manifest.observes:
             raise _broken("a claim to have shown a file, which its manifest does not allow")
         self._showed.append((handle, first, last))
+        return {"type": "noted"}, None
+
+    async def _note_context(self, frame: Frame) -> tuple[dict[str, Json], int | None]:
+        self.told.add(frame)
         return {"type": "noted"}, None
 
     async def _edit(self, frame: Frame) -> tuple[dict[str, Json], int | None]:
