@@ -25,17 +25,6 @@ class Broker:
             size=header["size"],
         )
 
-    def showed(self, file: OpenedFile, first: int, last: int) -> None:
-        self._ask({"type": "showed", "handle": file.handle, "first": first, "last": last})
-
-    def edit(self, file: OpenedFile, spans: list[Span]) -> Committed:
-        borders = [[span.start, span.end, len(span.replacement)] for span in spans]
-        blob = b"".join(span.replacement for span in spans)
-        header = self._ask({"type": "edit-intent", "handle": file.handle, "spans": borders}, blob).header
-        return Committed(
-            path=header["path"], digest=header["digest"], difference=header["difference"], note=header["note"]
-        )
-
     def tell(self, text: str) -> None:
         """What stockade_toolkit.tell does."""
         if not isinstance(text, str) or not text:
@@ -50,6 +39,17 @@ class Broker:
             raise ValueError(f"tell() can be called {MOST_CONTEXTS} times in a call; put the rest into the result")
         self._told += 1
         self._ask({"type": "context"}, blob)
+
+    def showed(self, file: OpenedFile, first: int, last: int) -> None:
+        self._ask({"type": "showed", "handle": file.handle, "first": first, "last": last})
+
+    def edit(self, file: OpenedFile, spans: list[Span]) -> Committed:
+        borders = [[span.start, span.end, len(span.replacement)] for span in spans]
+        blob = b"".join(span.replacement for span in spans)
+        header = self._ask({"type": "edit-intent", "handle": file.handle, "spans": borders}, blob).header
+        return Committed(
+            path=header["path"], digest=header["digest"], difference=header["difference"], note=header["note"]
+        )
 
     def _ask(self, header: dict[str, object], blob: bytes = b"") -> Frame:
         self._channel.send(header, blob)

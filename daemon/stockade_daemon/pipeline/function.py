@@ -1,9 +1,9 @@
 """Running a function: a conversation with a body that may lie.
 
+    body → context       for the agent, after the result, whatever that is
     body → open          the gate reads; the body gets sealed bytes
     body → showed        remembered, and told to the gate when the call has succeeded
     body → edit-intent   decided, asked about if the profile says so, committed
-    body → context       for the agent, after the result, whatever that is
     body → value, error  the end
 
 A frame that is none of these, malformed, oversize or out of place fails the call and nothing else.
@@ -114,12 +114,12 @@ class _Conversation:
                     raise self._error(frame)
                 case "open":
                     await self._answer(self._open(frame))
+                case "context":
+                    await self._answer(self._note_context(frame))
                 case "showed":
                     await self._answer(self._note_showed(frame))
                 case "edit-intent":
                     await self._answer(self._edit(frame))
-                case "context":
-                    await self._answer(self._note_context(frame))
                 case other:
                     raise _broken(f"a frame of type {other[:40]!r}")
         raise _broken(f"more than {_MOST_FRAMES} frames")
