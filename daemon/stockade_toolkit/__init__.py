@@ -16,8 +16,20 @@ the decorator. A parameter annotated with `Files` is given the way to the worksp
 something to the agent beside the result. docs/tools.md is the manual.
 """
 
-from stockade_toolkit.contract import Answer, Committed, Files, Json, OpenedFile, Span, ToolError
+from stockade_toolkit.contract import Answer, Committed, Entry, Files, Json, Listing, OpenedFile, Span, ToolError
 from stockade_toolkit.declaring import tool
 from stockade_toolkit.telling import tell
 
-__all__ = ["Answer", "Committed", "Files", "Json", "OpenedFile", "Span", "ToolError", "tell", "tool"]
+__all__ = [
+    "Answer",
+    "Committed",
+    "Entry",
+    "Files",
+    "Json",
+    "Listing",
+    "OpenedFile",
+    "Span",
+    "ToolError",
+    "tell",
+    "tool",
+]

@@ -8,13 +8,9 @@ from typing import Any
 import pytest
 
 from stockade_daemon.errors import PolicyRefusal, RequestError
-from stockade_daemon.gate.intents import WriteIntent
-from stockade_daemon.pipeline import intents
 from stockade_daemon.policy.decisions import Accept, Allow, Ask, Deny, PreDecision
 from stockade_daemon.policy.intents import IntentListener
-from stockade_daemon.policy.subjects import Change, Intended, Judged, Transaction
-from stockade_daemon.policy.waterfall import Next
-from stockade_daemon.values import Outcome
+from stockade_daemon.policy.subjects import Change, Intended, Transaction
 from tests.pipeline.conftest import HANG_S, Staged
 
 INTENT, GUARDS = "fs/edit-intent", "policy/transaction"
@@ -247,18 +243,12 @@ async def test_listeners_of_writes_and_of_edits_are_asked_about_their_own(staged
     staged.services.edit_intent.add(answering(Allow(), heard, "edit"))
     staged.services.write_intent.add(answering(Deny("no new files"), heard, "write"))
 
-    async def writes_first(judged: Judged, following: Next[Outcome]) -> Outcome:
-        under_way = staged.engine._under_way[("s", judged.call.call_id)]
-        with pytest.raises(PolicyRefusal, match="no new files"):
-            await intents.edit(
-                staged.services, judged, under_way, WriteIntent("b.txt", b"new\n"), on_commit=lambda done: None
-            )
-        return await following()
-
+    written = await staged.call("c", "write", path="b.txt", content="new\n")
+    assert (code(written), written["error"]["message"]) == ("DENIED", "no new files")
+    assert heard == ["write"]
     await staged.call("r", "read", path="a.txt")
-    staged.services.execute.add(writes_first)
-    result = await staged.call("c", "edit", path="a.txt", old_string="one", new_string="two")
-    assert (code(result), heard) == ("ok", ["write", "edit"])
+    edited = await staged.call("e", "edit", path="a.txt", old_string="one", new_string="two")
+    assert (code(edited), heard) == ("ok", ["write", "edit"])
     assert not (staged.workspace / "b.txt").exists()
     body = await staged.body("c", "fs/write-intent")
     assert (body["decision"], body["operation"], body["reason"]) == ("deny", "create", "no new files")

@@ -1,6 +1,6 @@
 """What a body has to tell the agent beside its result: texts, bounded in number and size, and nothing else."""
 
-from stockade_daemon.errors import ToolFailure
+from stockade_daemon.pipeline.wishes import broken
 from stockade_worker.frames import MAX_CONTEXT, MOST_CONTEXTS, Frame
 
 
@@ -18,14 +18,10 @@ class Told:
         """Takes the text of a context frame, its blob. Raises ToolFailure INVALID_TOOL_OUTPUT, the end of the call, for
         what the body's own end would not have sent."""
         if len(self._texts) == MOST_CONTEXTS:
-            raise _broken(f"more than {MOST_CONTEXTS} texts for the agent")
+            raise broken(f"more than {MOST_CONTEXTS} texts for the agent")
         if not 1 <= len(frame.blob) <= MAX_CONTEXT:
-            raise _broken(f"a text for the agent of {len(frame.blob)} bytes")
+            raise broken(f"a text for the agent of {len(frame.blob)} bytes")
         try:
             self._texts.append(frame.blob.decode("utf-8"))
         except UnicodeDecodeError as error:
-            raise _broken(f"a text for the agent that is none: {error}") from error
-
-
-def _broken(what: str) -> ToolFailure:
-    return ToolFailure("INVALID_TOOL_OUTPUT", f"the tool's process sent {what}; its call was ended")
+            raise broken(f"a text for the agent that is none: {error}") from error
