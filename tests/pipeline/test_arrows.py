@@ -236,7 +236,7 @@ ARROWS: dict[tuple[str, str], tuple[Story, list[str], list[str], Callable[[Shown
     ("approval", "denied"): (_rejected, [ASKED, DECIDED, POST], [GUARDS, *SKIPPED], _rejected_code),
     ("denied", "post"): (_denied, [PRE, POST, RESULT], SKIPPED, _denied_code),
     ("body", "gate"): (_edit, [RAN, "fs/edit-intent"], [], _ok),
-    ("gate", "body"): (_edit, ["fs/edit-intent", "fs/begun", "fs/committed", POST], [], _ok),
+    ("gate", "body"): (_edit, ["fs/edit-intent", "policy/transaction", "fs/begun", "fs/committed", POST], [], _ok),
     ("body", "owned"): (_read, [RAN, "fs/observed", POST], [], _ok),
     ("body", "around"): (_seen_by_wrapper, [RAN, "fs/observed", "policy/execute"], [], _surrounded),
     ("around", "post"): (_wrapped, ["policy/execute", POST], [], _text_of_the_wrapper),
