@@ -9,6 +9,7 @@ import pytest
 
 from stockade_daemon.errors import RequestError
 from stockade_daemon.pipeline.turn import Turn
+from stockade_daemon.policy.approvals import Watcher
 from stockade_daemon.policy.decisions import POST_DECISIONS, Accept, Allow, Ask, Replace
 from stockade_daemon.policy.subjects import Finished, Judged
 from stockade_daemon.policy.waterfall import Next
@@ -41,6 +42,11 @@ async def ended(turn: Turn) -> None:
 async def story(staged: Staged, *types: str) -> list[str]:
     """`TYPE CALL` of the events of these types, in order."""
     return [f"{each.type} {each.call_id}" for each in await staged.ledger.read("s") if each.type in types]
+
+
+async def asks_of(watcher: Watcher) -> list[str]:
+    """The ids of what an approver is shown, until it is closed."""
+    return [ask.ask_id async for ask in watcher.asks()]
 
 
 def fill(staged: Staged, *files: str) -> None:
@@ -209,8 +215,10 @@ async def test_nobody_is_asked_about_a_call_that_was_taken_back_meanwhile(staged
 
     staged.services.pre_execute.add(late)
     with staged.services.approvals.watching("s") as watcher:
+        told = asyncio.create_task(asks_of(watcher))
         result = await staged.call("c", "shell", command="true")
-        assert watcher._queue.empty()
+        watcher.close()
+    assert await told == []
     assert result["error"]["code"] == "ABORTED_BEFORE_DISPATCH"
     assert "approval/asked" not in await staged.types("c")
 
@@ -229,10 +237,13 @@ async def test_an_ask_outside_of_a_call_under_way_is_refused_and_writes_nothing(
     await staged.call("c", "shell", command="true")
     before = await staged.ledger.read("s")
     approvals = staged.services.approvals
-    with approvals.watching("s") as watcher, pytest.raises(RequestError) as refused:
-        await approvals.ask(kept[0].session, call_id, "shell", {"title": "late"}, asyncio.Event())
+    with approvals.watching("s") as watcher:
+        told = asyncio.create_task(asks_of(watcher))
+        with pytest.raises(RequestError) as refused:
+            await approvals.ask(kept[0].session, call_id, "shell", {"title": "late"}, asyncio.Event())
+        watcher.close()
     assert refused.value.status == status
-    assert watcher._queue.empty()
+    assert await told == []
     assert approvals.waiting_for("s", call_id) == ""
     assert await staged.ledger.read("s") == before
 

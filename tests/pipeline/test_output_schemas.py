@@ -1,5 +1,6 @@
 """A tool's value is what its manifest says, whoever has made it: the body, a wrapper, or who replaces it."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -111,6 +112,14 @@ async def test_a_replaced_value_that_fits_is_the_value(staged: Staged) -> None:
         ("read", {"path": "empty.txt"}),
         ("read", {"path": "long.txt", "offset": 2, "limit": 1}),
         ("edit", {"path": "a.txt", "old_string": "one", "new_string": "two"}),
+        ("read", {"path": "image.png"}),
+        ("multi_edit", {"path": "a.txt", "edits": [{"old_string": "one", "new_string": "two"}]}),
+        ("write", {"path": "new.txt", "content": "new"}),
+        ("write", {"path": "a.txt", "content": "\ufeffone\r\ntwo"}),
+        ("list", {"path": "."}),
+        ("list", {"path": "old.d", "limit": 1}),
+        ("todo_write", {"todos": [{"content": "rest", "status": "pending"}]}),
+        ("todo_write", {"todos": []}),
         ("shell", {"command": "exit 3"}),
         ("shell", {"command": "kill -9 $$"}),
         ("shell", {"argv": ["no-such-program"]}),
@@ -128,6 +137,8 @@ async def test_what_built_in_tools_answer_fits_what_they_state(
 ) -> None:
     (staged.workspace / "empty.txt").touch()
     (staged.workspace / "long.txt").write_text("short\n" + "x" * 3000 + "\n")
+    (staged.workspace / "image.png").write_bytes(b"\x89PNG\r\n\x1a\n")
+    (staged.workspace / os.fsdecode(b"\xff")).symlink_to(os.fsdecode(b"\xfe"))
     (staged.workspace / "old.d").mkdir()
     (staged.workspace / "old.d" / "x").touch()
     await staged.call("r", "read", path="a.txt")

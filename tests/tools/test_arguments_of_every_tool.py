@@ -36,7 +36,9 @@ async def test_arguments_of_every_tool_are_checked_before_it_is_judged(place: Pa
         tried = 0
         for tool in tools:
             properties = json.loads(tool.input_schema)["properties"]
-            wrong = {name: 5 if each["type"] == "object" else {} for name, each in properties.items()}
+            wrong: dict[str, object] = {
+                name: 5 if each["type"] == "object" else {} for name, each in properties.items()
+            }
             for text, words in (
                 (b'{"no_such": 1}', ["unknown argument 'no_such'"]),
                 (json.dumps(wrong).encode() if wrong else b"[]", [f"$.{name} must be" for name in wrong] or ["a list"]),
