@@ -55,6 +55,9 @@ faults: $(STAMP)  ## kill daemon, zygote, mounter or worker in the middle of cal
 rivals: $(STAMP)  ## two sessions and an outside writer at one workspace, nothing lost; ARGS: --seconds, --seed
 	$(BIN)/python -m tests.rivals $(ARGS)
 
+swap: $(STAMP)  ## 10,000 calls at a directory that becomes a link out all the time; ARGS: --calls, --seed, --walk
+	$(BIN)/python -m tests.swap $(ARGS)
+
 bench: $(STAMP)  ## measure what calls cost here and now, into docs/bench; ARGS: --quick, --out DIR, parts
 	$(BIN)/python -m tests.bench $(ARGS)
 

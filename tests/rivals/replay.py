@@ -126,9 +126,8 @@ def _rebuild(changes: Sequence[_Change], contents: dict[str, bytes], report: Rep
             if digest_of(made) == change.after:
                 contents[change.after] = made
             else:
-                report.faults.append(
-                    f"{change.call}: its arguments give {digest_of(made)[:12]}, not {change.after[:12]}"
-                )
+                given = digest_of(made)[:12]
+                report.faults.append(f"{change.call}: its arguments give {given}, not {named(change.after)}")
         if len(still) == len(waiting):
             report.faults += [f"{each.call}: displaced {named(each.before)}, which nobody wrote" for each in still]
             return

@@ -89,7 +89,7 @@ def test_a_refusal_that_names_what_had_changed_has_a_reason() -> None:
 @pytest.mark.parametrize(
     ("result", "before", "after", "log", "last", "words"),
     [
-        ({"ok": True}, A, C, [], C, "its arguments do not give"),
+        ({"ok": True}, A, C, [], C, "its arguments give"),
         ({"ok": True}, A, B, [save(A, C)], C, "an update was lost"),
         ({"ok": True}, C, B, [], B, "which nobody wrote"),
         ({"ok": True}, None, None, [], A, "succeeded without fs/committed"),
