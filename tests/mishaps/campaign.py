@@ -43,6 +43,7 @@ class Case:
 class Counts:
     outcomes: Counter[str] = field(default_factory=Counter)  # "MISHAP: CODE", or done
     not_reached: int = 0  # the commit did not come through the point
+    seq: int = 0  # events that have been judged
     faults: list[str] = field(default_factory=list)
 
 
@@ -68,16 +69,23 @@ class Troubled(Stockaded):
         return {**super().environment, "PYTHONPATH": str(ROOT)}
 
 
+def troubled(directory: Path, workspace: Path) -> Troubled:
+    """One that has not been started; makes its workspace and its profile, `troubled`."""
+    workspace.mkdir()
+    daemon = Troubled(directory, workspaces=workspace)
+    profiles = directory / "profiles"
+    profiles.mkdir()
+    (profiles / "troubled.toml").write_text(PROFILE)
+    with daemon.configuration.open("a") as configuration:
+        configuration.write(f'[profiles]\npaths = ["{profiles}"]\n')
+    return daemon
+
+
 async def campaign(directory: Path, chosen: Sequence[Case], counts: Counts) -> None:
     """In an existing directory, whose `disk` is a small file system."""
     disk = directory / "disk"
     workspace = disk / "workspace"
-    workspace.mkdir()
-    daemon = Troubled(directory, workspaces=workspace)
-    (directory / "profiles").mkdir()
-    (directory / "profiles" / "troubled.toml").write_text(PROFILE)
-    with daemon.configuration.open("a") as configuration:
-        configuration.write(f'[profiles]\npaths = ["{directory / "profiles"}"]\n')
+    daemon = troubled(directory, workspace)
     try:
         await asyncio.to_thread(daemon.start)
         async with (
@@ -89,7 +97,7 @@ async def campaign(directory: Path, chosen: Sequence[Case], counts: Counts) -> N
         await asyncio.to_thread(daemon.end)
         await asyncio.to_thread(daemon.start)
         async with connect(daemon.address) as client:
-            counts.faults += _unsettled(await _events(client, ""))
+            counts.faults += _unsettled(await _events(client))
     finally:
         if daemon.process is not None:
             daemon.end(signal.SIGTERM)
@@ -123,7 +131,11 @@ async def _one(place: _Place, case: Case, client: Daemon, session: Session, coun
     if case.method == "in place":
         os.link(place.file, place.directory / "b.txt")
     names = _names(place.workspace)
-    place.next.write_text(json.dumps({"point": case.point, "mishap": case.mishap, "file": str(place.file)}))
+    place.next.write_text(
+        json.dumps(
+            {"point": case.point, "mishap": case.mishap, "file": str(place.file), "directory": str(place.directory)}
+        )
+    )
     if case.method == "create":
         result = await session.call("write", path=place.path(), content=NEW)
         expected = NEW.encode()
@@ -136,7 +148,8 @@ async def _one(place: _Place, case: Case, client: Daemon, session: Session, coun
     if not happened:
         counts.not_reached += 1
     counts.outcomes[f"{case.mishap}: {result.error.code if result.error else 'done'}"] += 1
-    events = [event for event in await _events(client, "troubled") if event.call_id == result.call_id]
+    events = [event for event in await _events(client, after=counts.seq) if event.call_id == result.call_id]
+    counts.seq = events[-1].seq
     found = _judged(place, case, result, events, expected, names)
     await _goes_on(place, session, found)
     counts.faults += [f"{case}: {fault}" for fault in found]
@@ -190,8 +203,8 @@ async def _goes_on(place: _Place, session: Session, faults: list[str]) -> None:
         place.directory.mkdir()
 
 
-async def _events(client: Daemon, session: str) -> list[Event]:
-    async with client.events(session or "troubled") as stream:
+async def _events(client: Daemon, after: int = 0) -> list[Event]:
+    async with client.events("troubled", after=after) as stream:
         return [event async for event in stream]
 
 

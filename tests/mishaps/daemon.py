@@ -2,7 +2,7 @@
 
     python -m tests.mishaps.daemon PLACE serve …
 
-PLACE/next says what and where: {"point", "mishap", "file"}. It is removed when it has happened.
+PLACE/next says what and where: {"point", "mishap", "file", "directory"}. It is removed when it has happened.
 """
 
 import json
@@ -28,6 +28,7 @@ class Injector:
     def __init__(self, place: Path) -> None:
         self._next = place / "next"
         self._disk = Disk(place / "disk")
+        self._state = Disk(place / "state")
         self._within = threading.local()
 
     def around_publish(self, real: Callable[..., str]) -> Callable[..., str]:
@@ -66,6 +67,8 @@ class Injector:
         match wanted["mishap"]:
             case "disk full":
                 self._disk.fill()
+            case "ledger full":
+                self._state.fill()
             case "no inodes":
                 self._disk.fill_inodes()
             case "file limit":
@@ -74,7 +77,7 @@ class Injector:
                 if (file := Path(wanted["file"])).exists():
                     file.chmod(0o444)
             case "vanished":
-                self._disk.take_away(Path(wanted["file"]).parent)
+                self._disk.take_away(Path(wanted["directory"]))
 
 
 def install(injector: Injector) -> None:

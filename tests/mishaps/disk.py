@@ -40,7 +40,7 @@ def mount(place: Path, *, kib: int = DISK_KIB, inodes: int = INODES) -> None:
     """A small tmpfs at `place`, which goes with this process's mounts. Raises Missing."""
     place.mkdir()
     try:
-        kernel.mount("tmpfs", str(place), "tmpfs", 0, f"size={kib}k,nr_inodes={inodes},mode=0755")
+        kernel.mount("tmpfs", str(place), "tmpfs", 0, f"size={kib}k,nr_inodes={inodes},mode=0700")
     except OSError as error:
         raise Missing(f"a tmpfs of one's own ({error.strerror})") from error
 
