@@ -20,6 +20,9 @@ def digest_of(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
+EMPTY: Final = digest_of(b"")
+
+
 @dataclass(slots=True)
 class History:
     """One file's. `first`: what it began as."""
@@ -28,12 +31,15 @@ class History:
     steps: list[tuple[str | None, str | None]] = field(default_factory=list)
     # Bytes that stood under the name for a moment and were taken back: a commit's that came too late.
     passing: set[str] = field(default_factory=set)
+    emptied: bool = False  # it was written in place, and so was empty for a moment
 
     def versions(self) -> set[str | None]:
         return {self.first, *(after for _, after in self.steps)}
 
     def left(self, version: str | None) -> bool:
         """Whether something else came to stand where `version` had stood, or may have."""
+        if version == EMPTY and self.emptied:
+            return True
         return any(before in (version, UNKNOWN) or before in self.passing for before, _ in self.steps)
 
     def unknown(self) -> int:

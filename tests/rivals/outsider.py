@@ -4,8 +4,8 @@
 
 It saves by rename, saves in place, makes files and removes them, without asking anybody. A rename is an exchange, so
 that the log can say which bytes were displaced and not only which were expected to be. A line of the log is
-{"path", "displaced", "content"}: digests and base64; null where there was, or is, no file; "displaced" is "?" where the
-file that was opened to be written in place was another one than the one that had been read.
+{"path", "displaced", "in_place", "content"}: a digest, base64; null where there was, or is, no file; "displaced" is "?"
+where the file that was opened to be written in place was another one than the one that had been read.
 """
 
 import base64
@@ -74,7 +74,7 @@ class Outsider:
                 same = os.fstat(target).st_ino == os.fstat(seen.fileno()).st_ino
             finally:
                 os.close(target)
-        self._note(path, before if same else UNKNOWN, content)
+        self._note(path, before if same else UNKNOWN, content, in_place=True)
 
     def _formatted(self, content: bytes) -> bytes:
         """One line is other than it was, and no two results are the same."""
@@ -93,10 +93,11 @@ class Outsider:
     def _read(self, path: str) -> bytes:
         return (self._workspace / path).read_bytes()
 
-    def _note(self, path: str, displaced: bytes | str | None, content: bytes | None) -> None:
+    def _note(self, path: str, displaced: bytes | str | None, content: bytes | None, *, in_place: bool = False) -> None:
         record = {
             "path": path,
             "displaced": digest_of(displaced) if isinstance(displaced, bytes) else displaced,
+            "in_place": in_place,
             "content": None if content is None else base64.b64encode(content).decode(),
         }
         self._log.write(json.dumps(record) + "\n")

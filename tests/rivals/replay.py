@@ -14,12 +14,11 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from stockade_client.values import Event
-from tests.rivals.history import History, digest_of, lost, named
+from tests.rivals.history import EMPTY, History, digest_of, lost, named
 
 Tree: TypeAlias = Mapping[str, bytes]  # contents by path
 
 _DIGESTS = re.compile(r"seen ([0-9a-f]{12}), on disk now ([0-9a-f]{12})")
-_EMPTY = digest_of(b"")  # a file that is being written in place, a moment before its bytes are there
 
 
 @dataclass(slots=True)
@@ -60,6 +59,7 @@ def replayed(
         if content is not None:
             contents[digest_of(content)] = content
         of(record["path"]).steps.append((record["displaced"], None if content is None else digest_of(content)))
+        of(record["path"]).emptied |= record["in_place"]
         report.saves += 1
     changes: list[_Change] = []
     for name, events in sessions.items():
@@ -153,7 +153,7 @@ class _Refusals:
         self._session = session
         self._histories = histories
         self._report = report
-        self._prefixes = {digest[:12]: digest for digest in (*contents, _EMPTY)}
+        self._prefixes = {digest[:12]: digest for digest in (*contents, EMPTY)}
         for history in histories.values():
             self._prefixes |= {digest[:12]: digest for digest in history.passing}
         self._seen: dict[str, set[str | None]] = defaultdict(set)  # by path, up to now

@@ -9,7 +9,7 @@ import pytest
 
 from stockade_client.values import Event
 from tests.rivals.campaign import campaign
-from tests.rivals.history import UNKNOWN, History, digest_of, lost
+from tests.rivals.history import EMPTY, UNKNOWN, History, digest_of, lost
 from tests.rivals.replay import replayed
 
 A, B, C = (f"{name}\n".encode() for name in "abc")
@@ -64,10 +64,11 @@ def refusal(message: str, code: str = "FS_STALE_VERSION") -> dict[str, Any]:
     return {"ok": False, "error": {"code": code, "message": message}}
 
 
-def save(before: bytes | None, after: bytes | None) -> dict[str, Any]:
+def save(before: bytes | None, after: bytes | None, *, in_place: bool = False) -> dict[str, Any]:
     return {
         "path": "f",
         "displaced": before and digest_of(before),
+        "in_place": in_place,
         "content": after and base64.b64encode(after).decode(),
     }
 
@@ -84,6 +85,18 @@ def test_a_tree_follows_from_ledger_and_log() -> None:
 def test_a_refusal_that_names_what_had_changed_has_a_reason() -> None:
     report = replayed({"f": A}, {"f": C}, {"s": story("1", refusal(STALE))}, [save(A, C)])
     assert (report.faults, dict(report.refusals)) == ([], {"FS_STALE_VERSION": 1})
+
+
+def test_a_session_that_saw_a_file_emptied_to_be_written_in_place_is_refused_with_reason() -> None:
+    seen = Event("s", 0, "fs/observed", "0", 0, {"path": "f", "digest": EMPTY})
+    events = [seen, *story("1", refusal(STALE.replace(digest_of(A)[:12], EMPTY[:12])))]
+    bodies: list[tuple[str, Any]] = [
+        ("tool/call", {"tool": "read", "arguments": '{"path": "f"}'}),
+        ("tool/result", {"ok": True}),
+    ]
+    call = [Event("s", 0, type, "0", 0, body) for type, body in bodies]
+    assert replayed({"f": A}, {"f": C}, {"s": [*call, *events]}, [save(A, C, in_place=True)]).faults == []
+    assert replayed({"f": A}, {"f": C}, {"s": [*call, *events]}, [save(A, C)]).faults != []
 
 
 @pytest.mark.parametrize(
