@@ -178,6 +178,8 @@ def _judged(
         faults.append("done, and the new bytes are nowhere")
     if place.name == "a.txt" and case.method == "in place" and (place.directory / "b.txt").read_bytes() != present[0]:
         faults.append("its two names have other bytes")
+    if case.mishap == "read-only" and case.method != "create" and place.file.stat().st_mode & 0o7777 != 0o444:
+        faults.append("it is no longer read-only")
     types = [event.type for event in events]
     if ("fs/committed" in types) != made:
         faults.append(f"the new bytes are {'there' if made else 'not there'}, and the ledger has {', '.join(types)}")

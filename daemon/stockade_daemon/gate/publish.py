@@ -243,9 +243,13 @@ def overwrite(target: int, content: bytes, status: os.stat_result) -> None:
     """Makes `content` all of an open file's bytes, synced, and keeps its mode. Raises OSError."""
     write_all(target, content)
     os.ftruncate(target, len(content))
-    # Writing clears the set-id bits of a file (write(2)), also where the one that writes is root.
-    if stat.S_IMODE(os.fstat(target).st_mode) != attributes.kept_mode(status):
-        os.fchmod(target, attributes.kept_mode(status))
+    # Writing clears the set-id bits of a file (write(2)), also where the one that writes is root. The other bits are as
+    # they are now: somebody may have changed them meanwhile.
+    present = stat.S_IMODE(os.fstat(target).st_mode)
+    set_id = stat.S_ISUID | stat.S_ISGID
+    wanted = (present & ~set_id) | (attributes.kept_mode(status) & set_id)
+    if present != wanted:
+        os.fchmod(target, wanted)
     os.fsync(target)
 
 
