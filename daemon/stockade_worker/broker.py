@@ -3,7 +3,9 @@
 Every request is answered before the next is made; nothing here is trusted by the daemon.
 """
 
-from stockade_toolkit import Committed, OpenedFile, Span, ToolError
+import base64
+
+from stockade_toolkit import Committed, OpenedFile, Place, Span, ToolError
 from stockade_worker.frames import Channel, Frame
 
 
@@ -23,6 +25,10 @@ class Broker:
             digest=header["digest"],
             size=header["size"],
         )
+
+    def locate(self, path: str) -> Place:
+        header = self._ask({"type": "locate", "path": path}).header
+        return Place(base64.b64decode(header["path_b64"]), header["directory"])
 
     def showed(self, file: OpenedFile, first: int, last: int) -> None:
         self._ask({"type": "showed", "handle": file.handle, "first": first, "last": last})

@@ -10,6 +10,7 @@ file work goes to threads.
 
 import os
 import secrets
+import stat
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias
@@ -46,6 +47,14 @@ class Opened:
     path: str  # real, relative to the workspace, as printable text
     digest: str  # SHA-256 of the bytes, lower-case hex
     size: int  # bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """Where a path leads."""
+
+    real: bytes  # relative to the workspace, links followed; `.` is the workspace itself
+    directory: bool  # else a regular file
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +111,26 @@ class Gate:
             del self._handles[next(iter(self._handles))]
         self._handles[handle] = Observation(look.real, look.asked, disk.digest, len(disk.content), disk.lines)
         return Opened(handle, descriptor, shown(look.real), disk.digest, len(disk.content))
+
+    async def locate(self, path: str) -> Located:
+        """Where a path of a directory or a regular file leads; nothing is read, and nothing is observed.
+
+        Raises GateRefusal FS_* by path, kind and permission; ArgumentsRefusal INVALID_ARGS.
+        """
+
+        def look() -> Located:
+            asked = spelled(self._workspace, path)
+            if self._hidden.hides(asked):
+                raise self._not_found(asked)
+            with resolve(self._workspace, path) as place:
+                if place.status is None or self._holds(place):
+                    raise self._not_found(place.asked)
+                directory = stat.S_ISDIR(place.status.st_mode)
+                if not directory:
+                    require_regular(place)
+                return Located(place.real, directory)
+
+        return await aside(lambda: settled(look, encoded(path)))
 
     def showed(self, handle: str, *, first: int, last: int) -> Observation:
         """Records that lines `first` to `last` of a read file reached the model, whole.

@@ -1,6 +1,7 @@
 """Running a function: a conversation with a body that may lie.
 
     body → open          the gate reads; the body gets sealed bytes
+    body → locate        the gate says where a path leads; a body with a view looks there itself
     body → showed        remembered, and told to the gate when the call has succeeded
     body → edit-intent   decided, asked about if the profile says so, committed
     body → value, error  the end
@@ -9,6 +10,7 @@ A frame that is none of these, malformed, oversize or out of place fails the cal
 """
 
 import asyncio
+import base64
 import os
 from collections.abc import Mapping
 from dataclasses import replace
@@ -110,6 +112,8 @@ class _Conversation:
                     raise self._error(frame)
                 case "open":
                     await self._answer(self._open(frame))
+                case "locate":
+                    await self._answer(self._locate(frame))
                 case "showed":
                     await self._answer(self._note_showed(frame))
                 case "edit-intent":
@@ -200,6 +204,18 @@ class _Conversation:
             "size": opened.size,
         }
         return header, opened.descriptor
+
+    async def _locate(self, frame: Frame) -> tuple[dict[str, Json], int | None]:
+        path = frame.header.get("path")
+        if not isinstance(path, str):
+            raise _broken("a malformed locate")
+        try:
+            json_text.check(path)
+        except ValueError as error:
+            raise _broken(f"a path that is no text: {error}") from error
+        located = await self._gate.locate(path)
+        path_b64 = base64.b64encode(located.real).decode("ascii")
+        return {"type": "located", "path_b64": path_b64, "directory": located.directory}, None
 
     async def _note_showed(self, frame: Frame) -> tuple[dict[str, Json], int | None]:
         handle, first, last = (frame.header.get(name) for name in ("handle", "first", "last"))

@@ -13,7 +13,7 @@ from stockade_daemon.values import Network, Profile
 INSIDE_UID = 1000
 HOSTNAME = "stockade"
 # Bodies of the built-in tools share a template; importing them is safe, because they are ours.
-MODULES = ("stockade_worker.tools.read", "stockade_worker.tools.edit")
+MODULES = tuple(f"stockade_worker.tools.{name}" for name in ("read", "edit", "glob", "grep"))
 _HOME = "/tmp"  # noqa: S108 (the worker's own)
 _MOST_RESOLVER = 16 * 1024  # characters of /etc/resolv.conf
 PATH = "/usr/local/bin:/usr/bin:/bin"
@@ -53,6 +53,7 @@ def plan(profile: Profile, *, workspace: str | None, host_uid: int | None) -> Pl
             "secrets": dict(profile.secrets),
             "trees": [each for each in library.trees() if not _below(each, profile.system)],
             "library": library.packages(),
+            "programs": library.programs(),
             "files": _FILES | (_names_of_the_host() if profile.network == "host" else {}),
             "workspace": workspace,
             "interpreter": library.executable(),
