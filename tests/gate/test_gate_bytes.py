@@ -178,7 +178,6 @@ async def test_a_read_only_file_is_refused(actor: "Actor", root: Path, refused: 
     assert (root / "a").read_bytes() == b"1\n"
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write to any directory")
 async def test_a_read_only_directory_is_refused_and_nothing_stays(actor: "Actor", root: Path, refused: Refused) -> None:
     (root / "ro").mkdir()
     (root / "ro/a").write_bytes(b"1\n")
@@ -224,10 +223,16 @@ async def test_what_is_handed_out_cannot_be_changed(actor: "Actor", root: Path) 
 async def test_what_is_too_large_is_refused_before_it_is_read(
     actor: "Actor", root: Path, refused: Refused, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with (root / "sparse").open("wb") as file:
-        file.truncate(1 << 40)
+    for name, head in (("text", b"x" * (1 << 17)), ("sparse", b"")):
+        with (root / name).open("wb") as file:
+            file.write(head)
+            file.truncate(1 << 40)
     with refused("FS_TOO_LARGE", str(content.MAX_FILE_BYTES)):
+        await actor.read("text")
+    with refused("FS_NOT_TEXT", "NUL"):
         await actor.read("sparse")
+    with refused("FS_TOO_LARGE"):
+        await actor.gate.decide(WriteIntent("sparse", b"1"))
     with refused("FS_TOO_LARGE"):
         await actor.gate.decide(WriteIntent("h", bytes(content.MAX_FILE_BYTES + 1)))
 

@@ -26,6 +26,11 @@ def writable(directory: int, name: bytes, status: os.stat_result) -> bool:
     return bool(status.st_mode & 0o222) and os.access(name, os.W_OK, dir_fd=directory)
 
 
+def takes_names(directory: int) -> bool:
+    """Whether names may be made and removed in the directory: by the same rules as `writable` has for files."""
+    return bool(os.fstat(directory).st_mode & 0o222) and os.access(f"/proc/self/fd/{directory}", os.W_OK | os.X_OK)
+
+
 def carry(source: int, status: os.stat_result, target: int) -> list[str]:
     """Gives the open file `target` the attributes of `source`; returns the names of those that were lost.
 

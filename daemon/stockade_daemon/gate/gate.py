@@ -26,7 +26,7 @@ from stockade_daemon.gate.names import encoded, shown
 from stockade_daemon.gate.observations import Observation, Observations, restored
 from stockade_daemon.gate.paths import Resolved, resolve, spelled
 from stockade_daemon.gate.protected import Protected
-from stockade_daemon.gate.publish import Method, method_for, publish, read_only, recheck, settled
+from stockade_daemon.gate.publish import Method, closed, method_for, publish, read_only, recheck, settled
 from stockade_daemon.gate.refusals import is_directory, os_errors, too_large
 from stockade_daemon.gate.temporary import new_name
 from stockade_daemon.gate.threads import aside, finished
@@ -303,7 +303,9 @@ class Gate:
             require_regular(place)
             if writing:
                 self._may_write(place)
-            disk = take(place) if place.status is not None else None
+                if not attributes.takes_names(place.parent):
+                    raise closed(place.asked, place.parent)
+            disk = take(place, as_text=not creating) if place.status is not None else None
             if writing and disk is not None and not attributes.writable(place.parent, place.name, disk.status):
                 raise read_only(place.asked, disk.status)
             return _Look(place.real, place.asked, place.as_directory, disk)

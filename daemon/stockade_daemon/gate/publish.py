@@ -59,6 +59,8 @@ def recheck(place: Resolved, planned: Planned) -> Snapshot | None:
     """The file that `planned` was decided about, still with the same bytes. Raises GateRefusal; Moved."""
     if place.real != planned.real:
         raise stale(place.asked, f"leads to {shown(place.real)} now, and led to {shown(planned.real)} before")
+    if not attributes.takes_names(place.parent):
+        raise closed(place.asked, place.parent)
     if planned.before is None:
         if place.status is not None:
             raise stale(place.asked, "has appeared since this was decided")
@@ -73,6 +75,16 @@ def recheck(place: Resolved, planned: Planned) -> Snapshot | None:
     if not attributes.writable(place.parent, place.name, disk.status):
         raise read_only(place.asked, disk.status)
     return disk
+
+
+def closed(path: bytes, directory: int) -> GateRefusal:
+    """Of a file in a directory where no name can be made: every new content begins as a file beside the old one."""
+    mode = stat.S_IMODE(os.fstat(directory).st_mode)
+    return GateRefusal(
+        "FS_PERMISSION_DENIED",
+        f"{shown(path)} may not be written: its directory takes no new names (mode {mode:04o}). "
+        "Make the directory writable first, or choose another one.",
+    )
 
 
 def read_only(path: bytes, status: os.stat_result) -> GateRefusal:

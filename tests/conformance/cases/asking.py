@@ -63,7 +63,8 @@ class Answering:
                 while True:
                     if self._coming is None:
                         self._coming = asyncio.ensure_future(anext(self._asks))
-                    await asyncio.wait([self._coming, settled], return_when=asyncio.FIRST_COMPLETED)
+                    waited: list[asyncio.Future[Any]] = [self._coming, settled]
+                    await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
                     if not self._coming.done():
                         return None
                     ask, self._coming = self._coming.result(), None

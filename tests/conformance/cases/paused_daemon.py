@@ -37,13 +37,13 @@ def install(point: str) -> None:
         for name in ("publish_as", "appear"):
             _before(Temporary, name, once)
     else:
-        real = run.execute
+        real = vars(run)["execute"]
 
         async def execute(*arguments: Any, **named: Any) -> Any:
             await asyncio.to_thread(once.stop)
             return await real(*arguments, **named)
 
-        run.execute = execute
+        vars(run)["execute"] = execute
 
 
 def _before(owner: type, name: str, once: _Once) -> None:
