@@ -5,13 +5,13 @@ listing → candidates (include, kind, size) → ripgrep, some files at a time �
 
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
 
 from stockade_toolkit import Answer, Files, Place, ToolError
-from stockade_worker.tools import globs, names, ripgrep
+from stockade_worker.tools import expression, globs, names
 from stockade_worker.tools.found import Found, answer
 from stockade_worker.tools.listing import Listing
 from stockade_worker.tools.matching import Matching
@@ -38,7 +38,7 @@ def run(arguments: Mapping[str, Any], files: Files) -> Answer:
     sizes = ("--regex-size-limit=10M", "--dfa-size-limit=10M")
     pattern = (*case, "--crlf", *sizes, "-e", arguments["pattern"])
     include = globs.parse(arguments["include"]) if "include" in arguments else None
-    ripgrep.check(pattern)
+    expression.check(pattern, arguments["pattern"])
     search = _Search(pattern, files.locate(arguments.get("path", ".")), include, int(arguments.get("context", 0)))
     found = Found(int(arguments.get("limit", 250)), search.context)
     if search.place.directory:
@@ -101,7 +101,7 @@ class _Candidates:
     ignored: bool  # take what is ignored, too
     _names: list[bytes] = field(default_factory=list)
 
-    def batches(self) -> Iterator[list[bytes]]:
+    def batches(self) -> Generator[list[bytes], None, None]:
         """Files in their order, few at first, so that a full answer comes soon."""
         most, used = _FIRST_FILES, 0
         listing = Listing(self.search.place.path)

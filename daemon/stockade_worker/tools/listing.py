@@ -5,7 +5,7 @@ the second walk has is ignored. Both are in the order of names as bytes, directo
 so a large tree takes no more memory than a small one. Links are not followed and not listed.
 """
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import ExitStack
 
 from stockade_worker.tools.ripgrep import Ripgrep
@@ -27,7 +27,7 @@ class Listing:
         """A path of `files` as it is from `start` on."""
         return path if self._start == b"." else path[len(self._start) + 1 :]
 
-    def files(self) -> Iterator[tuple[bytes, bool]]:
+    def files(self) -> Generator[tuple[bytes, bool], None, None]:
         """Paths relative to the workspace, each with whether it is ignored."""
         with ExitStack() as stack:
             ruled = stack.enter_context(self._run("--no-require-git"))

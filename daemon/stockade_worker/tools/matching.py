@@ -10,7 +10,7 @@ something else.
 
 import codecs
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 
 from stockade_toolkit import ToolError
@@ -49,12 +49,18 @@ class Matching:
     """One run over some files. `pattern`: ripgrep's arguments."""
 
     def __init__(self, pattern: Sequence[str], paths: Sequence[bytes], *, context: int) -> None:
-        self._arguments = [*_FLAGS, f"--context={context}", *pattern, "--", *(b"./" + path for path in paths)]
+        self._arguments: list[str | bytes] = [
+            *_FLAGS,
+            f"--context={context}",
+            *pattern,
+            "--",
+            *(b"./" + path for path in paths),
+        ]
         self._known = {b"./" + path for path in paths}
         self._buffer = b""
         self.unreadable = 0  # files, at the end
 
-    def found(self) -> Iterator[Line | Binary]:
+    def found(self) -> Generator[Line | Binary, None, None]:
         """In the order of the paths. Whoever stops early ends the run by closing this."""
         with Ripgrep(self._arguments) as run:
             while True:

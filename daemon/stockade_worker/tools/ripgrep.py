@@ -87,36 +87,6 @@ class Ripgrep:
         return len(_COMPLAINT.findall(self.complaints()))
 
 
-def check(pattern: Sequence[str]) -> None:
-    """Compiles a pattern, given as ripgrep's arguments. Raises ToolError (SEARCH_INVALID_PATTERN) with the place."""
-    with Ripgrep([*pattern, "--", "/dev/null"]) as run:
-        while run.read():
-            pass
-        if run.end() == 2:
-            raise ToolError("SEARCH_INVALID_PATTERN", _why(run.complaints().decode("utf-8", "replace")))
-
-
-def _why(said: str) -> str:
-    """ripgrep's own words about a pattern, with the place as a number; it has put `(?:` and `)` around it."""
-    lines = said.splitlines()
-    reason = next((line.removeprefix("error: ") for line in lines if line.startswith("error: ")), None)
-    if reason is None:
-        reason = (lines or ["it is not valid"])[0].removeprefix("rg: ")[:300]
-        if "\\n" in reason:
-            reason = "a pattern is matched within one line, so it cannot contain a line break"
-        elif "size limit" in reason:
-            reason = "the pattern becomes too large; use smaller repetitions"
-        return f"the pattern is not valid: {reason}. Correct it, then repeat the call"
-    caret = next((line for line in lines if set(line) == {" ", "^"}), "")
-    # The text stands four columns in.
-    place = max(caret.find("^") - 4 - len("(?:") + 1, 1) if caret else 1
-    where = f"at character {place}" if len(lines) < 8 else "in a line of it"
-    return (
-        f"the pattern is not valid {where}: {reason}. It is a regular expression of Rust's regex crate; write a "
-        "backslash in front of a character that stands for itself"
-    )
-
-
 def _nameless() -> int:
     """A file without a name in the worker's own /tmp. Raises ToolError where that is full."""
     path = f"/tmp/.rg-{os.urandom(8).hex()}"
