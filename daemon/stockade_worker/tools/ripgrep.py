@@ -22,6 +22,10 @@ _MISSING = (
     "ripgrep, which searches, is not installed beside the daemon; install it into the daemon's environment "
     "(`pip install 'ripgrep>=14.1,<15'`), then open a new session"
 )
+_CLOSED = (
+    "let everybody read and run the program `rg` of the daemon's environment (`chmod go+rx`), see that the profile shows "
+    "the host's /lib, /lib64 and /usr, then open a new session"
+)
 
 
 class Ripgrep:
@@ -44,7 +48,7 @@ class Ripgrep:
         except OSError as error:
             os.close(self._output)
             os.close(self._complaints)
-            raise ToolError("TOOL_FAILED", f"ripgrep cannot be run here: {error.strerror}; {_MISSING}") from None
+            raise ToolError("TOOL_FAILED", f"ripgrep cannot be run: {error.strerror}; {_CLOSED}") from None
         finally:
             os.close(writing)
 
