@@ -23,8 +23,8 @@ _MISSING = (
     "(`pip install 'ripgrep>=14.1,<15'`), then open a new session"
 )
 _CLOSED = (
-    "let everybody read and run the program `rg` of the daemon's environment (`chmod go+rx`), see that the profile shows "
-    "the host's /lib, /lib64 and /usr, then open a new session"
+    "let everybody read and run the program `rg` of the daemon's environment (`chmod go+rx`), see that the profile "
+    "shows the host's /lib, /lib64 and /usr, then open a new session"
 )
 
 
