@@ -49,7 +49,7 @@ async def test_a_hostile_file_is_refused_with_the_reason_or_harmless(shop: Shop,
 
 async def test_only_what_is_good_is_listed_beside_the_built_in_tools(shop: Shop) -> None:
     taken = {name.removesuffix(".py") for name, (_, words) in FILES.items() if words is None}
-    assert await shop.names() == {"edit", "read", "shell", "good", *taken}
+    assert await shop.names() == {"edit", "glob", "grep", "read", "shell", "good", *taken}
     assert (await shop.session.call("good")).value == "good"
     read = await shop.session.call("read", path="a.txt")
     assert read.ok

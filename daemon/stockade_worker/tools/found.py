@@ -67,7 +67,10 @@ def answer(found: Found) -> Answer:
         "total": found.matches,
         "truncated": found.full,
         "binary_matches": [names.entry(path) for path in found.binary],
-        "skipped": {"ignored": found.ignored, "too_large": found.too_large, "unreadable": found.unreadable},
+        # Who stops early has not seen all that there is to skip.
+        "skipped": None
+        if found.full
+        else {"ignored": found.ignored, "too_large": found.too_large, "unreadable": found.unreadable},
         "only_ignored": found.only_ignored,
     }
     if len(matching) < len(found.lines):
@@ -111,6 +114,8 @@ def _notes(found: Found, matching: list[Line]) -> list[str]:
         notes.append(f"{counted(found.binary_files, 'binary file')} matching, not shown: {some}")
     if found.only_ignored:
         notes.append("ignored by rule, and searched because the directory was named")
+    if found.full:
+        return [*notes, "what would be skipped is not counted"]
     if found.ignored:
         notes.append(f"{counted(found.ignored, 'file')} skipped, ignored by rule: name a path to search there")
     if found.too_large:

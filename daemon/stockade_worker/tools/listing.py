@@ -5,12 +5,13 @@ the second walk has is ignored. Both are in the order of names as bytes, directo
 so a large tree takes no more memory than a small one. Links are not followed and not listed.
 """
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import ExitStack
 
 from stockade_worker.tools.ripgrep import Ripgrep
 
-_ALWAYS = ("--files", "--null", "--sort=path", "--hidden", "--no-ignore-global")
+_ALWAYS = ("--sort=path", "--hidden", "--no-ignore-global")
+_RULED = ("--no-require-git",)
 
 
 class Listing:
@@ -27,10 +28,10 @@ class Listing:
         """A path of `files` as it is from `start` on."""
         return path if self._start == b"." else path[len(self._start) + 1 :]
 
-    def files(self) -> Iterator[tuple[bytes, bool]]:
+    def files(self) -> Generator[tuple[bytes, bool], None, None]:
         """Paths relative to the workspace, each with whether it is ignored."""
         with ExitStack() as stack:
-            ruled = stack.enter_context(self._run("--no-require-git"))
+            ruled = stack.enter_context(self._run(*_RULED))
             every = stack.enter_context(self._run("--no-ignore"))
             names = ruled.names()
             wanted = next(names, None)
@@ -50,8 +51,21 @@ class Listing:
             self.unreadable = every.unreadable()
 
     def _run(self, *rules: str) -> Ripgrep:
-        kept = () if b".git" in self._start.split(b"/") else ("--glob=!.git",)
-        return Ripgrep([*_ALWAYS, *kept, *rules, "--", b"./" + (self._start if self._start != b"." else b"")])
+        return Ripgrep(["--files", "--null", *_walk(self._start), *rules, "--", b"./" + at(self._start)])
+
+
+def walk(start: bytes) -> tuple[str, ...]:
+    """ripgrep's options for a walk that finds, in the same order, what `Listing` has and is not ignored."""
+    return (*_walk(start), *_RULED)
+
+
+def at(start: bytes) -> bytes:
+    """A place as ripgrep is told it, behind `./`."""
+    return b"" if start == b"." else start
+
+
+def _walk(start: bytes) -> tuple[str, ...]:
+    return _ALWAYS if b".git" in start.split(b"/") else (*_ALWAYS, "--glob=!.git")
 
 
 def counted(number: int, what: str) -> str:

@@ -4,23 +4,25 @@
     PATH NUL LINE - TEXT               a line around one
     PATH: binary file matches (…)      instead of lines
 
-Names may hold anything but NUL, line breaks too. What can stand there is known, so nothing in a name is taken for
-something else.
+Names may hold anything but NUL, line breaks and such words too; where a line could be read in two ways, the one that
+names a file is right.
 """
 
 import codecs
+import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 
 from stockade_toolkit import ToolError
+from stockade_worker.tools.listing import at
 from stockade_worker.tools.ripgrep import Ripgrep
 
 LONGEST = 500  # bytes of a line; of a longer one as many are shown, around its first match
 _BEFORE = 150  # of those, in front of the match
 _FLAGS = (
     "--null", "--no-heading", "--with-filename", "--line-number", "--column", "--no-context-separator",
-    "--binary", "--no-mmap", "--threads=1", "--no-ignore",
+    "--binary", "--no-mmap",
 )  # fmt: skip
 _BINARY = re.compile(rb'(.*?): binary file matches \(found "\\0" byte around offset [0-9]+\)\n', re.DOTALL)
 _NUMBERS = re.compile(rb"([0-9]+)(?:-|:([0-9]+):)")
@@ -46,47 +48,53 @@ class Binary:
 
 
 class Matching:
-    """One run over some files. `pattern`: ripgrep's arguments."""
+    """One run of ripgrep with these options, over files or a directory of the workspace."""
 
-    def __init__(self, pattern: Sequence[str], paths: Sequence[bytes], *, context: int) -> None:
-        self._arguments = [*_FLAGS, f"--context={context}", *pattern, "--", *(b"./" + path for path in paths)]
-        self._known = {b"./" + path for path in paths}
+    def __init__(self, options: Sequence[str], paths: Sequence[bytes]) -> None:
+        self._arguments: list[str | bytes] = [*_FLAGS, *options, "--", *(b"./" + at(path) for path in paths)]
+        self._path = b""  # of the last line
         self._buffer = b""
         self.unreadable = 0  # files, at the end
 
-    def found(self) -> Iterator[Line | Binary]:
+    def found(self) -> Generator[Line | Binary, None, None]:
         """In the order of the paths. Whoever stops early ends the run by closing this."""
         with Ripgrep(self._arguments) as run:
-            while True:
-                path = self._path(run)
-                while path and path not in self._known:
-                    binary, path = self._split(path)
-                    yield Binary(binary[2:])
-                if not path:
-                    break
-                yield self._line(run, path[2:])
+            more = True
+            while more:
+                path, more = self._next(run)
+                while binary := self._binary(path):
+                    name, path = binary
+                    yield Binary(name[2:])
+                if more:
+                    self._path = path
+                    yield self._line(run, path[2:])
             run.end()
             self.unreadable = run.unreadable()
 
-    def _split(self, text: bytes) -> tuple[bytes, bytes]:
-        """The name of a binary file in front of a path, and the rest."""
-        for end in _BINARY.finditer(text):
-            if text[: end.end(1)] in self._known:
-                return text[: end.end(1)], text[end.end() :]
-        raise ToolError("TOOL_FAILED", f"ripgrep printed what it never should: {text[:200]!r}; please report this")
+    def _binary(self, text: bytes) -> tuple[bytes, bytes] | None:
+        """The name of a binary file in front of a path, and the path; None where there is none in front."""
+        if self._names(text):
+            return None
+        ends = list(_BINARY.finditer(text))
+        if not ends:
+            return None
+        # Where none of the names is there any more, it is the first.
+        end = next((end for end in ends if self._names(text[: end.end(1)])), ends[0])
+        return text[: end.end(1)], text[end.end() :]
 
-    def _path(self, run: Ripgrep) -> bytes:
-        """All up to the next NUL, which is taken away; or up to the end."""
+    def _names(self, path: bytes) -> bool:
+        return path == self._path or os.path.lexists(path)
+
+    def _next(self, run: Ripgrep) -> tuple[bytes, bool]:
+        """All up to the next NUL, which is taken away, and true; or all up to the end, and false."""
         start = 0
-        while (at := self._buffer.find(b"\0", start)) < 0:
+        while (end := self._buffer.find(b"\0", start)) < 0:
             start = len(self._buffer)
-            part = run.read()
-            if not part:
+            if not self._more(run):
                 rest, self._buffer = self._buffer, b""
-                return rest
-            self._buffer += part
-        path, self._buffer = self._buffer[:at], self._buffer[at + 1 :]
-        return path
+                return rest, False
+        path, self._buffer = self._buffer[:end], self._buffer[end + 1 :]
+        return path, True
 
     def _line(self, run: Ripgrep, path: bytes) -> Line:
         while (found := _NUMBERS.match(self._buffer)) is None and self._more(run):

@@ -22,6 +22,10 @@ _MISSING = (
     "ripgrep, which searches, is not installed beside the daemon; install it into the daemon's environment "
     "(`pip install 'ripgrep>=14.1,<15'`), then open a new session"
 )
+_CLOSED = (
+    "let everybody read and run the program `rg` of the daemon's environment (`chmod go+rx`), see that the profile "
+    "shows the host's /lib, /lib64 and /usr, then open a new session"
+)
 
 
 class Ripgrep:
@@ -44,7 +48,7 @@ class Ripgrep:
         except OSError as error:
             os.close(self._output)
             os.close(self._complaints)
-            raise ToolError("TOOL_FAILED", f"ripgrep cannot be run here: {error.strerror}; {_MISSING}") from None
+            raise ToolError("TOOL_FAILED", f"ripgrep cannot be run: {error.strerror}; {_CLOSED}") from None
         finally:
             os.close(writing)
 
@@ -85,36 +89,6 @@ class Ripgrep:
     def unreadable(self) -> int:
         """How many files and directories it could not read."""
         return len(_COMPLAINT.findall(self.complaints()))
-
-
-def check(pattern: Sequence[str]) -> None:
-    """Compiles a pattern, given as ripgrep's arguments. Raises ToolError (SEARCH_INVALID_PATTERN) with the place."""
-    with Ripgrep([*pattern, "--", "/dev/null"]) as run:
-        while run.read():
-            pass
-        if run.end() == 2:
-            raise ToolError("SEARCH_INVALID_PATTERN", _why(run.complaints().decode("utf-8", "replace")))
-
-
-def _why(said: str) -> str:
-    """ripgrep's own words about a pattern, with the place as a number; it has put `(?:` and `)` around it."""
-    lines = said.splitlines()
-    reason = next((line.removeprefix("error: ") for line in lines if line.startswith("error: ")), None)
-    if reason is None:
-        reason = (lines or ["it is not valid"])[0].removeprefix("rg: ")[:300]
-        if "\\n" in reason:
-            reason = "a pattern is matched within one line, so it cannot contain a line break"
-        elif "size limit" in reason:
-            reason = "the pattern becomes too large; use smaller repetitions"
-        return f"the pattern is not valid: {reason}. Correct it, then repeat the call"
-    caret = next((line for line in lines if set(line) == {" ", "^"}), "")
-    # The text stands four columns in.
-    place = max(caret.find("^") - 4 - len("(?:") + 1, 1) if caret else 1
-    where = f"at character {place}" if len(lines) < 8 else "in a line of it"
-    return (
-        f"the pattern is not valid {where}: {reason}. It is a regular expression of Rust's regex crate; write a "
-        "backslash in front of a character that stands for itself"
-    )
 
 
 def _nameless() -> int:
