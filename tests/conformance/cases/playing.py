@@ -72,6 +72,10 @@ class Player:
         if "cancel_after_s" in item:
             started = time.monotonic()
             call = await session.start_json(item["tool"], text)
+            async with session.events(follow=True, call_id=call.call_id) as events:
+                async for event in events:
+                    if event.type in ("call/dispatched", "tool/result"):
+                        break  # the time counts from the body's beginning, however long that took
             await _cancelled(call, item["cancel_after_s"])
             return Reply(item["tool"], arguments, await call.result(), time.monotonic() - started)
         return await self._plain(session, item["tool"], arguments, text)

@@ -1,7 +1,10 @@
 """What came of a case, and the two ways in which judging one ends early."""
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
+
+# `max_seconds` tells a hang from an answer, on an idle host; on one that has other work, everything takes longer.
+PATIENCE: Final = 5.0
 
 Word: TypeAlias = Literal["PASS", "FAIL", "SKIP"]
 

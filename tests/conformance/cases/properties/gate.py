@@ -3,9 +3,9 @@
 from tests.conformance.cases.properties.looking import everything, on_disk
 from tests.conformance.cases.properties.register import of
 from tests.conformance.cases.replies import Played
-from tests.conformance.cases.verdicts import hold
+from tests.conformance.cases.verdicts import PATIENCE, hold
 
-_SLOWEST_S = 2.0
+_SLOWEST_S = 2.0 * PATIENCE
 
 
 @of("STA-16")
