@@ -57,7 +57,7 @@ def decode(data: bytes, path: str, encoding: str | None) -> Text:
             raise ToolError("FS_NOT_UTF8", f"{path} is {marked.upper()}, not UTF-8; repeat with encoding={marked!r}")
         if b"\0" in data:
             raise ToolError("FS_NOT_TEXT", f"{path} is a binary file: it has NUL bytes; look at it with `shell`")
-    name = _known(encoding or "utf-8")
+    name = known(encoding or "utf-8")
     mark, name = _mark(data, name)
     try:
         characters = data[len(mark) :].decode(name)
@@ -71,7 +71,8 @@ def decode(data: bytes, path: str, encoding: str | None) -> Text:
     return Text(characters, mark, name)
 
 
-def _known(encoding: str) -> str:
+def known(encoding: str) -> str:
+    """Python's name of an encoding. Raises ToolError INVALID_ARGS where there is none, or it is none of text."""
     try:
         found = codecs.lookup(encoding)
         "".encode(found.name)
