@@ -11,7 +11,7 @@ from grpc import aio
 
 from stockade.v1 import approvals_pb2, calls_pb2, catalog_pb2, daemon_pb2, events_pb2, sessions_pb2, types_pb2
 from stockade_client import errors
-from stockade_client.results import CallResult, Failure, Json, Layer, Resolution, Usage
+from stockade_client.results import CallResult, Failure, Image, Json, Layer, Resolution, Usage
 from stockade_client.values import (
     CallUnderWay,
     Catalog,
@@ -127,6 +127,11 @@ def result_of(call_id: str, tool: str, message: types_pb2.Result, value_text: by
         ok=message.ok,
         value=value,
         content=tuple(block.text for block in message.content if block.WhichOneof("block") == "text"),
+        images=tuple(
+            Image(block.image.mime, block.image.data)
+            for block in message.content
+            if block.WhichOneof("block") == "image"
+        ),
         error=failure,
         usage=Usage(
             message.usage.wall_s,

@@ -252,6 +252,14 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
+class Image:
+    """A picture for the model."""
+
+    mime: str  # image/png, image/jpeg, image/gif, image/webp
+    data: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Outcome:
     """What a call came to. Frozen; stages return new ones."""
 
@@ -261,6 +269,7 @@ class Outcome:
     error: Failure | None = None
     layers: tuple[Layer, ...] = ()
     usage: Usage = field(default_factory=Usage)
+    images: tuple[Image, ...] = ()  # for the model, after the text
     context: tuple[str, ...] = ()  # for the agent, after all results of the turn; not a part of the result
 
     @property

@@ -50,6 +50,10 @@ class Broker:
             found = json.load(source)
         return Listing(frame.header["path"], frame.header["total"], tuple(map(_entry, found)))
 
+    def image(self, data: bytes) -> None:
+        """Makes an image a part of the answer; counts when the call succeeds. For `read` alone."""
+        self._ask({"type": "image"}, data)
+
     def todos(self, todos: list[dict[str, str]]) -> None:
         """Writes the session's list of what is to be done; counts when the call succeeds. For `todo_write` alone."""
         self._ask({"type": "todos", "todos": todos})

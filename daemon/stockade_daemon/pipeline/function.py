@@ -6,6 +6,7 @@
     body → list          the gate looks; the body gets a window of the names
     body → edit-intent   decided, asked about if the profile says so, committed
     body → write-intent  the same
+    body → image         a part of the result, when the call has succeeded
     body → todos         recorded when the call has succeeded
     body → value, error  the end
 
@@ -36,7 +37,7 @@ from stockade_daemon.policy.subjects import Judged
 from stockade_daemon.sandbox.accounting import Exit
 from stockade_daemon.sandbox.channel import ChannelClosed
 from stockade_daemon.sandbox.worker import Worker
-from stockade_daemon.values import Json, Outcome, PythonBody
+from stockade_daemon.values import Image, Json, Outcome, PythonBody
 from stockade_worker.frames import BrokenFrame, Frame
 
 _MOST_FRAMES = 100_000  # of one call
@@ -84,6 +85,7 @@ async def run_function(services: Services, judged: Judged, under_way: CallUnderW
         value=value,
         has_value=outcome.has_value,
         content=content,
+        images=outcome.images,
         error=outcome.error,
         layers=worker.layers,
         usage=usage,
@@ -104,6 +106,7 @@ class _Conversation:
         self._showed: list[tuple[str, int, int]] = []
         self._said: dict[str, Refusal] = {}  # what the daemon refused in this call, by code
         self._committed: list[Committed] = []
+        self._images: list[Image] = []
         self._todos: dict[str, Json] | None = None  # the event, when the call has succeeded
 
     async def run(self) -> Outcome:
@@ -127,6 +130,8 @@ class _Conversation:
                     await self._answer(self._change(wishes.write(frame)))
                 case "list":
                     await self._answer(self._list(frame))
+                case "image":
+                    await self._answer(self._note_image(frame))
                 case "todos":
                     await self._answer(self._note_todos(frame))
                 case other:
@@ -243,6 +248,12 @@ class _Conversation:
         found = await self._gate.entries(wishes.path(frame), first=first, most=most)
         return {"type": "listed", "path": found.path, "total": found.total}, sealed(wishes.listed(found))
 
+    async def _note_image(self, frame: Frame) -> tuple[dict[str, Json], int | None]:
+        self._images.append(wishes.image(frame, self._judged.manifest))
+        if len(self._images) > 1:
+            raise broken("more than one image")
+        return {"type": "noted"}, None
+
     async def _note_todos(self, frame: Frame) -> tuple[dict[str, Json], int | None]:
         self._todos = wishes.todos(frame, self._judged.manifest)
         return {"type": "noted"}, None
@@ -261,7 +272,7 @@ class _Conversation:
             self._note("fs/observed", self._gate.showed(handle, first=first, last=last).body())
         if self._todos is not None:
             self._note("todo/write", self._todos)
-        return Outcome(value=value, has_value=True, content=(text,))
+        return Outcome(value=value, has_value=True, content=(text,), images=tuple(self._images))
 
     def _error(self, frame: Frame) -> Refusal:
         code, message = frame.header.get("code"), frame.header.get("message")

@@ -3,6 +3,7 @@
     write-intent   path; the content is the blob
     edit-intent    a handle of an opened file, and spans of it
     list           path, first, most
+    image          the blob
     todos          the whole list
 
 A frame that is not so raises ToolFailure INVALID_TOOL_OUTPUT, which ends the call.
@@ -16,7 +17,8 @@ from stockade_daemon.errors import ToolFailure
 from stockade_daemon.gate.intents import Committed, Planned, WriteIntent
 from stockade_daemon.gate.listing import Listed
 from stockade_daemon.gate.spans import Span
-from stockade_daemon.values import Json, Manifest
+from stockade_daemon.values import Image, Json, Manifest
+from stockade_worker import kinds
 from stockade_worker.frames import Frame
 
 _MOST_NAMES: Final = 2000  # of one answer
@@ -122,6 +124,14 @@ def todos(frame: Frame, manifest: Manifest) -> dict[str, Json]:
     except ValueError as error:
         raise broken(f"todos that are no text: {error}") from error
     return {"todos": found}
+
+
+def image(frame: Frame, manifest: Manifest) -> Image:
+    """A picture for the model; what it is, its bytes say. Only a built-in tool shows one."""
+    kind = kinds.image(frame.blob)
+    if manifest.custom is not None or kind is None or len(frame.blob) > kinds.MOST_IMAGE_BYTES:
+        raise broken("an image that is none, too large, or not this tool's to show")
+    return Image(kind, frame.blob)
 
 
 def opened_for(frame: Frame) -> tuple[str, bool]:
