@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest_asyncio
 
-from stockade_daemon.pipeline.turn import as_wanted
 from stockade_daemon.policy.decisions import Accept, PostDecision
 from stockade_daemon.policy.subjects import Finished
 from stockade_daemon.policy.waterfall import Next
@@ -31,11 +30,7 @@ async def tried(tmp_path: Path) -> AsyncIterator[Tried]:
 
 
 async def test_context_comes_after_all_results_in_the_order_of_the_calls(tried: Tried) -> None:
-    calls = [
-        as_wanted("a", "read", READ),
-        as_wanted("b", "shell", b'{"command": "true"}'),
-        as_wanted("c", "read", READ),
-    ]
+    calls = [("a", "read", READ), ("b", "shell", b'{"command": "true"}'), ("c", "read", READ)]
     turn = await tried.engine.begin_turn("s", "t", calls)
     await turn.over.wait()
     assert await tried.story(*TYPES) == [
@@ -46,7 +41,7 @@ async def test_context_comes_after_all_results_in_the_order_of_the_calls(tried: 
 
 async def test_context_of_a_stopped_turn_comes_after_the_results_of_what_never_began(tried: Tried) -> None:
     sleeping = b'{"command": "sleep 600"}'
-    calls = [as_wanted("a", "read", READ), as_wanted("b", "shell", sleeping), as_wanted("c", "read", READ)]
+    calls = [("a", "read", READ), ("b", "shell", sleeping), ("c", "read", READ)]
     turn = await tried.engine.begin_turn("s", "t", calls)
     async with asyncio.timeout(60), aclosing(tried.ledger.follow("s")) as events:
         async for event in events:

@@ -92,7 +92,26 @@ class Gate:
         FS_PROTECTED. So a body that looks for text in stale bytes never gets to say that it is not there.
         Raises GateRefusal FS_* by path, kind, size and permission; ArgumentsRefusal INVALID_ARGS.
         """
+        try:
+            return await self._read(path, editing=editing)
+        except GateRefusal as refusal:
+            if not editing or refusal.code != "FS_STALE_VERSION":
+                raise
+        await self._commits_are_known(path)
+        return await self._read(path, editing=editing)
 
+    async def _commits_are_known(self, path: str) -> None:
+        """Waits for a commit to this file that is under way: its bytes may be on the disk already, and what the session
+        knows not yet be of them."""
+
+        def real() -> bytes:
+            with resolve(self._workspace, path) as place:
+                return place.real
+
+        async with held(self._key(await aside(lambda: settled(real, encoded(path))))):
+            pass
+
+    async def _read(self, path: str, *, editing: bool) -> Opened:
         def work() -> tuple[_Look, Snapshot, int]:
             look = settled(lambda: self._look(path, writing=editing), encoded(path))
             if look.disk is None:
@@ -214,6 +233,15 @@ class Gate:
         """
         if isinstance(intent, WriteIntent) and len(intent.content) > MAX_FILE_BYTES:
             raise too_large(encoded(intent.path), len(intent.content), MAX_FILE_BYTES)
+        try:
+            return await self._decide(intent)
+        except GateRefusal as refusal:
+            if refusal.code != "FS_STALE_VERSION":
+                raise
+        await self._commits_are_known(intent.path)
+        return await self._decide(intent)
+
+    async def _decide(self, intent: EditIntent | WriteIntent) -> Planned:
         creating = isinstance(intent, WriteIntent)
         look = await aside(
             lambda: settled(lambda: self._look(intent.path, writing=True, creating=creating), encoded(intent.path))

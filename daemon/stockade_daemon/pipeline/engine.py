@@ -31,6 +31,7 @@ from stockade_daemon.values import Json, Manifest
 
 _log = logging.getLogger(__name__)
 _NO_ARGUMENTS: Mapping[str, Json] = MappingProxyType({})
+_NOTHING: Mapping[str, int] = MappingProxyType({})
 
 
 class Engine:
@@ -83,12 +84,20 @@ class Engine:
         if failure is not None:
             raise failure
 
-    async def begin_turn(self, session_id: str, turn_id: str, calls: Sequence[Wanted]) -> Turn:
-        """Starts the calls of one turn in their order; the same turn again is nothing.
+    async def begin_turn(
+        self,
+        session_id: str,
+        turn_id: str,
+        calls: Sequence[tuple[str, str, bytes]],
+        *,
+        left_out: Mapping[str, int] = _NOTHING,
+    ) -> Turn:
+        """Starts the calls (id, tool, arguments) of one turn in their order; the same turn again is nothing.
 
-        Raises RequestError as `begin` does, before any call is recorded.
+        left_out: as in `begin`, by the call's id. Raises RequestError as `begin` does, before any call is recorded.
         """
-        return await self._turns.begin(session_id, turn_id, calls)
+        wanted = [as_wanted(*each, left_out=left_out.get(each[0], 0)) for each in calls]
+        return await self._turns.begin(session_id, turn_id, wanted)
 
     def _start(self, session_id: str, wanted: Wanted, place: Place | None) -> asyncio.Task[Exception | None]:
         key = (session_id, wanted.call_id)

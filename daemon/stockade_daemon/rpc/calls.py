@@ -12,7 +12,7 @@ from stockade_daemon import json_text
 from stockade_daemon.errors import RequestError
 from stockade_daemon.ledger.ledger import VALUE_PART, Ledger
 from stockade_daemon.pipeline.engine import Engine
-from stockade_daemon.pipeline.turn import Turn, as_wanted
+from stockade_daemon.pipeline.turn import Turn
 from stockade_daemon.rpc import wire
 
 _CHUNK = 256 * 1024
@@ -47,11 +47,9 @@ class CallsService(calls_pb2_grpc.CallsServicer):
 
     @wire.unary
     async def StartTurn(self, request: calls_pb2.StartTurnRequest, context: Any) -> calls_pb2.Turn:
-        calls = [
-            as_wanted(each.call_id, each.tool, each.arguments, left_out=min(each.arguments_left_out, wire.LARGEST))
-            for each in request.calls
-        ]
-        turn = await self._engine.begin_turn(request.session_id, request.turn_id, calls)
+        calls = [(each.call_id, each.tool, each.arguments) for each in request.calls]
+        left_out = {each.call_id: min(each.arguments_left_out, wire.LARGEST) for each in request.calls}
+        turn = await self._engine.begin_turn(request.session_id, request.turn_id, calls, left_out=left_out)
         with suppress(TimeoutError):
             async with asyncio.timeout(min(request.wait_s, _LONGEST_WAIT_S)):
                 await turn.over.wait()

@@ -38,7 +38,9 @@ def content(reply: Reply) -> str:
 
 def names(reply: Reply) -> list[bytes]:
     """The distinct names that a listing or a search gave, in order, as bytes: `path_b64` where there is one."""
-    return list(dict.fromkeys(_names(reply.value)))
+    value = reply.value if isinstance(reply.value, dict) else {}
+    # What stands beside the lists is the place that was asked for.
+    return list(dict.fromkeys(_names([each for each in value.values() if isinstance(each, list)])))
 
 
 def _names(value: Any) -> Iterator[bytes]:
