@@ -15,7 +15,7 @@ from stockade_client.session import Session
 from stockade_daemon.policy.decisions import Accept, PostDecision
 from stockade_daemon.policy.subjects import Finished
 from stockade_daemon.policy.waterfall import Next
-from stockade_worker import kinds
+from stockade_worker.frames import MAX_IMAGE
 from tests.pipeline.conftest import Staged
 
 
@@ -63,7 +63,7 @@ async def test_an_image_that_was_shown_does_not_count_as_read(session: Session, 
 async def test_the_largest_image_comes_whole_also_by_its_event_and_a_larger_one_is_refused(
     session: Session, workspace: Path
 ) -> None:
-    largest = png(kinds.MOST_IMAGE_BYTES)
+    largest = png(MAX_IMAGE)
     (workspace / "p.png").write_bytes(largest)
     result = await session.call("read", path="p.png")
     assert [each.data for each in result.images] == [largest]
@@ -71,13 +71,13 @@ async def test_the_largest_image_comes_whole_also_by_its_event_and_a_larger_one_
         bodies: list[Any] = [event.body async for event in events if event.type == "tool/result"]
     (body,) = bodies
     assert base64.b64decode(body["images"][0]["data"]) == largest
-    (workspace / "p.png").write_bytes(png(kinds.MOST_IMAGE_BYTES + 1))
+    (workspace / "p.png").write_bytes(png(MAX_IMAGE + 1))
     refused = await session.call("read", path="p.png")
     assert code(refused) == "FS_NOT_TEXT"
     assert refused.images == ()
     assert refused.error is not None
     assert "PNG image" in refused.error.message
-    assert str(kinds.MOST_IMAGE_BYTES) in refused.error.message
+    assert str(MAX_IMAGE) in refused.error.message
 
 
 @pytest.mark.parametrize(

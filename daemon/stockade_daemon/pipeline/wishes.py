@@ -18,8 +18,7 @@ from stockade_daemon.gate.intents import Committed, Planned, WriteIntent
 from stockade_daemon.gate.listing import Listed
 from stockade_daemon.gate.spans import Span
 from stockade_daemon.values import Image, Json, Manifest
-from stockade_worker import kinds
-from stockade_worker.frames import Frame
+from stockade_worker.frames import MAX_IMAGE, Frame, image_kind
 
 _MOST_NAMES: Final = 2000  # of one answer
 _MOST_TODOS: Final = 1000
@@ -128,8 +127,8 @@ def todos(frame: Frame, manifest: Manifest) -> dict[str, Json]:
 
 def image(frame: Frame, manifest: Manifest) -> Image:
     """A picture for the model; what it is, its bytes say. Only a built-in tool shows one."""
-    kind = kinds.image(frame.blob)
-    if manifest.custom is not None or kind is None or len(frame.blob) > kinds.MOST_IMAGE_BYTES:
+    kind = image_kind(frame.blob)
+    if manifest.custom is not None or kind is None or len(frame.blob) > MAX_IMAGE:
         raise broken("an image that is none, too large, or not this tool's to show")
     return Image(kind, frame.blob)
 

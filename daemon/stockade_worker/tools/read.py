@@ -7,6 +7,7 @@ from typing import Any
 from stockade_toolkit import Answer, OpenedFile, ToolError
 from stockade_worker import kinds
 from stockade_worker.broker import Broker
+from stockade_worker.frames import MAX_IMAGE, image_kind
 from stockade_worker.tools import text
 
 _LONGEST_LINE = 2000  # characters; a longer line is cut, and then does not count as seen
@@ -16,7 +17,7 @@ _MOST_BYTES = 50 * 1024  # of UTF-8: below what the model is given of a result, 
 def run(arguments: Mapping[str, Any], files: Broker) -> Answer:
     file = files.open(arguments["path"])
     data = text.content(file)
-    kind = kinds.image(data) if arguments.get("encoding") is None else None
+    kind = image_kind(data) if arguments.get("encoding") is None else None
     if kind is not None:
         return _image(file, data, kind, files)
     decoded = text.decode(data, file.path, arguments.get("encoding"))
@@ -53,11 +54,11 @@ def run(arguments: Mapping[str, Any], files: Broker) -> Answer:
 def _image(file: OpenedFile, data: bytes, kind: str, files: Broker) -> Answer:
     """The image itself. None of its lines is shown, so it does not count as read."""
     name = kinds.image_name(kind)
-    if len(data) > kinds.MOST_IMAGE_BYTES:
+    if len(data) > MAX_IMAGE:
         raise ToolError(
             "FS_NOT_TEXT",
             f"{file.path} is no text: it is a {name} image of {len(data)} bytes, and images of up to "
-            f"{kinds.MOST_IMAGE_BYTES} bytes are shown; make a smaller one of it with a command in `shell`",
+            f"{MAX_IMAGE} bytes are shown; make a smaller one of it with a command in `shell`",
         )
     files.image(data)
     value = {"path": file.path, "mime": kind, "size": file.size, "digest": file.digest}
