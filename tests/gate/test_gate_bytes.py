@@ -60,14 +60,20 @@ async def test_the_mode_is_kept(actor: "Actor", root: Path, mode: int) -> None:
     assert stat.S_IMODE((root / "a").stat().st_mode) == mode
 
 
-async def test_new_files_and_directories_have_plain_modes(actor: "Actor", root: Path) -> None:
-    previous = os.umask(0o077)
+@pytest.mark.parametrize(
+    ("mask", "file", "directory"),
+    [(0o022, 0o644, 0o755), (0o002, 0o664, 0o775), (0o077, 0o600, 0o700), (0, 0o664, 0o775)],
+)
+async def test_new_files_and_directories_have_the_modes_that_the_umask_leaves(
+    actor: "Actor", root: Path, mask: int, file: int, directory: int
+) -> None:
+    previous = os.umask(mask)
     try:
         await actor.write("d/a", b"1\n")
     finally:
         os.umask(previous)
-    assert stat.S_IMODE((root / "d/a").stat().st_mode) == 0o644
-    assert stat.S_IMODE((root / "d").stat().st_mode) == 0o755
+    assert stat.S_IMODE((root / "d/a").stat().st_mode) == file
+    assert stat.S_IMODE((root / "d").stat().st_mode) == directory
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")

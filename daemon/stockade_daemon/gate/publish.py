@@ -26,9 +26,6 @@ from stockade_daemon.gate.workspace import Workspace
 
 Method: TypeAlias = Literal["create", "replace", "in place", "none"]
 
-FILE_MODE: Final = 0o644
-DIRECTORY_MODE: Final = 0o755
-
 _LOOKS: Final = 32  # at a path that keeps changing under our eyes, before we say so
 
 T = TypeVar("T")
@@ -134,11 +131,11 @@ def _create(place: Resolved, planned: Planned, name: bytes) -> str:
             flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
             parent = os.open(part, flags, dir_fd=above)
             opened.callback(os.close, parent)
-            attributes.like_directory(above, parent, DIRECTORY_MODE | _group_bit(above))
+            attributes.like_directory(above, parent, attributes.new_mode(0o777) | _group_bit(above))
             _sync_directory(above)
         with temporary(parent, name) as new:
             write_all(new.descriptor, planned.content)
-            attributes.like_directory(parent, new.descriptor, FILE_MODE)
+            attributes.like_directory(parent, new.descriptor, attributes.new_mode(0o666))
             os.fsync(new.descriptor)
             try:
                 new.publish_as(place.name)
