@@ -17,6 +17,7 @@ from stockade_daemon import plugins
 from stockade_daemon.config import Config
 from stockade_daemon.errors import ConfigurationError
 from stockade_daemon.ledger.ledger import RESTART, Ledger
+from stockade_daemon.pipeline import outside
 from stockade_daemon.pipeline.context import Services
 from stockade_daemon.pipeline.describe import Describing
 from stockade_daemon.pipeline.engine import Engine
@@ -94,6 +95,7 @@ async def serve(start: Start) -> None:
                     sessions.profiles.kept(config.profile_directories, sessions.follow),
                     toolbox.kept(wait_s=_TOOLS_S),
                     Engine.start(services, sessions, observers, grace_s=grace_s) as engine,
+                    outside.noticed(ledger, sessions),
                     serving(config.socket, services, engine, rules) as address,
                 ):
                     _log.info("serving on %s, state in %s", address, config.state)

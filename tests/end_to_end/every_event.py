@@ -30,7 +30,7 @@ async def recorded(stockaded: Stockaded, workspace: Path) -> list[Event]:
         connect(stockaded.address) as daemon,
         daemon.session(workspace, "asking", id="first", approve=_yes) as session,
     ):
-        await _calls(session)
+        await _calls(session, workspace)
         await _changes(session, admin, tools)
         await session.start("shell", call_id="cut-off", command="sleep 60")
         await _until(session, "call/dispatched", "cut-off")
@@ -46,10 +46,12 @@ async def _yes(ask: Ask) -> bool:
     return True
 
 
-async def _calls(session: Session) -> None:
+async def _calls(session: Session, workspace: Path) -> None:
     assert (await session.call("read", path="a.txt")).ok
     assert not (await session.call("read", path="missing.txt")).ok
     assert (await session.call("edit", path="a.txt", old_string="two", new_string="2")).ok
+    (workspace / "a.txt").write_text("somebody else's\n")
+    await _until(session, "fs/changed")
     assert (await session.call("shell", command="echo out; echo err >&2; echo x > c.txt")).ok
     assert (await session.call("shell", command="head -c 200000 /dev/zero | tr '\\0' x")).ok
     assert not (await session.call("shell", wrong=1)).ok

@@ -106,10 +106,9 @@ class Turn:
         room = asyncio.Semaphore(PARALLEL)
         barrier = False
         for wanted, place in zip(self.calls, self.places, strict=True):
-            if barrier or is_exclusive(wanted):
-                await place.results_before()
             await room.acquire()
-            if is_exclusive(wanted):  # there may be other tools since it began to wait
+            # Asked when there is room, since there may be other tools by then; of what follows a barrier, not at all.
+            if barrier or is_exclusive(wanted):
                 await place.results_before()
             place.takes_room(room.release)
             if self._cause is not None and place.refusal is None:
