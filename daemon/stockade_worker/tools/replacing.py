@@ -157,15 +157,13 @@ def _part(piece: _Kept | str, low: int, high: int) -> _Kept | str:
 
 def _places(characters: str, old: str) -> list[tuple[int, int]]:
     """Where `old` stands, as character positions that do not overlap. The one tolerance: LF in `old` matches the
-    file's own CRLF, where nothing matches exactly."""
-    exact = [(found.start(), found.end()) for found in re.finditer(re.escape(old), characters)]
-    if exact or "\n" not in old or "\r\n" not in characters:
-        return exact
-    return [(found.start(), found.end()) for found in _tolerant(old).finditer(characters)]
+    file's own CRLF too, since a text that was read shows no difference between the two."""
+    pattern = _tolerant(old) if "\n" in old and "\r\n" in characters else re.compile(re.escape(old))
+    return [(found.start(), found.end()) for found in pattern.finditer(characters)]
 
 
 def _tolerant(old: str) -> re.Pattern[str]:
-    return re.compile("\r?\n".join(re.escape(part) for part in re.split("\r?\n", old)))
+    return re.compile("\r?\n".join(re.escape(part) for part in re.split("(?<!\r)\n", old)))
 
 
 def _overlapped(characters: str, old: str, place: tuple[int, int]) -> bool:
