@@ -24,10 +24,17 @@ _OWN: Final = {"umask", "pause", "fault_injection"}
 
 
 async def run(
-    cases: Sequence[Case], *, jobs: int, told: Callable[[Verdict], object] = lambda verdict: None
+    cases: Sequence[Case],
+    *,
+    jobs: int,
+    told: Callable[[Verdict], object] = lambda verdict: None,
+    within: Path | None = None,
 ) -> list[Verdict]:
-    """The verdicts, in the order of the cases; `told` is given each as it comes, in no order."""
-    base = Path(tempfile.mkdtemp(prefix="cases-"))
+    """The verdicts, in the order of the cases; `told` is given each as it comes, in no order.
+
+    within: the directory in which one is made for all that a run needs; a socket's path, it is to be short.
+    """
+    base = Path(tempfile.mkdtemp(prefix="cases-", dir=within))
     own = base / "profiles"
     own.mkdir()
     places: dict[str, Places] = {}
