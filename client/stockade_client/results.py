@@ -81,6 +81,9 @@ class CallResult:
     layers: tuple[Layer, ...]
     profile_digest: str  # SHA-256, lower-case hex, over the profile's text and those that it extends
     images: tuple[Image, ...] = ()  # for the model, after the text
+    # The completed card, what a person is shown: title, view, ok, and what the view has (generic, terminal, diff, read,
+    # search). The `card` of the tool/result event.
+    card: dict[str, Json] = field(default_factory=dict)
     resolution: Resolution | None = None  # beside an outcome that was unknown, once somebody has found out
 
     @property

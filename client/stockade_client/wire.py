@@ -143,7 +143,19 @@ def result_of(call_id: str, tool: str, message: types_pb2.Result, value_text: by
         ),
         layers=tuple(layer_of(layer) for layer in message.layers),
         profile_digest=message.profile_digest,
+        card=call_card_of(message.card, tool, ok=message.ok),
     )
+
+
+def call_card_of(text: bytes, tool: str, *, ok: bool | None = None) -> dict[str, Json]:
+    """The card of a call; one that is missing or cannot be read becomes a generic one. `ok`: of a completed one."""
+    try:
+        card: Json = json.loads(text)
+    except ValueError:
+        card = None
+    if isinstance(card, dict):
+        return card
+    return {"title": tool, "view": "generic", **({} if ok is None else {"ok": ok})}
 
 
 def resolution_of(message: calls_pb2.Resolution) -> Resolution:
@@ -194,6 +206,7 @@ def under_way_of(message: calls_pb2.CallUnderWay) -> CallUnderWay:
         since_ms=message.since_ms,
         waits_for=message.waits_for,
         ask_id=message.ask_id,
+        card=call_card_of(message.card, message.tool),
     )
 
 

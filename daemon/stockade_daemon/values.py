@@ -270,6 +270,9 @@ class Outcome:
     layers: tuple[Layer, ...] = ()
     usage: Usage = field(default_factory=Usage)
     images: tuple[Image, ...] = ()  # for the model, after the text
+    # What became of its effects, where its worker was ended from outside and nobody else can say, in the words of a
+    # recovered call: `none (proven)`, `committed: PATH, …`.
+    effects: str = ""
     context: tuple[str, ...] = ()  # for the agent, after all results of the turn; not a part of the result
 
     @property

@@ -1,6 +1,7 @@
 """What stages share: the rooms' services, a live session, a call under way."""
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -16,13 +17,14 @@ from stockade_daemon.policy.approvals import Approvals
 from stockade_daemon.policy.budget import Spent
 from stockade_daemon.policy.decisions import PostDecision, PreDecision
 from stockade_daemon.policy.guards import Guards
-from stockade_daemon.policy.subjects import Finished, Judged
+from stockade_daemon.policy.intents import IntentPoint
+from stockade_daemon.policy.subjects import Finished, Judged, Transaction
 from stockade_daemon.policy.waterfall import Waterfall
 from stockade_daemon.registry.generations import Generations
 from stockade_daemon.registry.registry import Registry
 from stockade_daemon.sandbox.pool import Pool
 from stockade_daemon.sandbox.room import Hidden
-from stockade_daemon.values import Call, Durability, Outcome, Profile, Session
+from stockade_daemon.values import Call, Durability, Json, Outcome, Profile, Session
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +84,7 @@ class CallUnderWay:
     settled: asyncio.Event = field(default_factory=asyncio.Event)
     record: CallRecord | None = None  # what the ledger has of it; set before `settled`, None where it cannot record
     dispatched: bool = False  # the body may have run
+    card: Mapping[str, Json] | None = None  # the pending one, of the arguments as they stand; None: it cannot be shown
     task: asyncio.Task[None] | None = None
 
 
@@ -97,6 +100,9 @@ class Services:
     outputs: Path  # a private directory for outputs that are too long for memory
     durability: Durability  # what the ledger and those outputs survive
     pre_execute: Waterfall[Judged, PreDecision]
-    guards: Guards
+    guards: Guards[Judged]
     execute: Waterfall[Judged, Outcome]
+    edit_intent: IntentPoint
+    write_intent: IntentPoint
+    transaction_guards: Guards[Transaction]
     post_execute: Waterfall[Finished, PostDecision]

@@ -1,5 +1,6 @@
 """Running a function: a conversation with a body that may lie.
 
+    body → context       for the agent, after the result, whatever that is
     body → open          the gate reads; the body gets sealed bytes
     body → locate        the gate says where a path leads; a body with a view looks there itself
     body → showed        remembered, and told to the gate when the call has succeeded
@@ -32,6 +33,7 @@ from stockade_daemon.pipeline.effects import effects_of, for_model, listed
 from stockade_daemon.pipeline.output import Pump
 from stockade_daemon.pipeline.stop import Stopped
 from stockade_daemon.pipeline.stopped import while_running
+from stockade_daemon.pipeline.telling import Told
 from stockade_daemon.pipeline.wishes import broken
 from stockade_daemon.policy.subjects import Judged
 from stockade_daemon.sandbox.accounting import Exit
@@ -72,7 +74,7 @@ async def run_function(services: Services, judged: Judged, under_way: CallUnderW
     account = worker.account(talk.ended)
     reached = account.reached(judged.session.profile.limits)
     if talk.hung_up and reached is not None:
-        message = f"the tool reached its limit of {reached}; {talk.effects()}. {outcomes.LESS}"
+        message = f"the tool reached its limit of {reached}; effects: {talk.proven()}. {outcomes.LESS}"
         outcome = outcomes.failed("RESOURCE_LIMIT", message)
     usage = replace(account.usage, wall_s=under_way.clock.spent)
     value, content = outcome.value, outcome.content
@@ -89,6 +91,8 @@ async def run_function(services: Services, judged: Judged, under_way: CallUnderW
         error=outcome.error,
         layers=worker.layers,
         usage=usage,
+        context=talk.told.texts,
+        effects=talk.proven() if talk.hung_up else "",
     )
 
 
@@ -101,6 +105,7 @@ class _Conversation:
         self._requests = worker.requests
         self.hung_up = False  # the body's process ended its channel without an answer
         self.ended: Exit | None = None  # how, where that is known
+        self.told = Told()
         self._gate: Gate = under_way.live.gate
         self._opened: dict[str, Opened] = {}
         self._showed: list[tuple[str, int, int]] = []
@@ -122,6 +127,8 @@ class _Conversation:
                     await self._answer(self._open(frame))
                 case "locate":
                     await self._answer(self._locate(frame))
+                case "context":
+                    await self._answer(self._note_context(frame))
                 case "showed":
                     await self._answer(self._note_showed(frame))
                 case "edit-intent":
@@ -143,6 +150,12 @@ class _Conversation:
         if not self._committed:
             return "nothing was changed"
         return f"committed before that: {', '.join(done.path for done in self._committed)}"
+
+    def proven(self) -> str:
+        """The same as a recovered call says it. A transaction is the daemon's own: when the body is found to be gone,
+        each that had begun has been committed, or was refused to the body."""
+        paths = dict.fromkeys(done.path for done in self._committed)
+        return f"committed: {', '.join(paths)}" if paths else outcomes.NO_EFFECTS
 
     def close(self) -> None:
         for opened in self._opened.values():
@@ -174,7 +187,7 @@ class _Conversation:
         self.ended = await self._worker.last_words(_LAST_WORDS_S)
         return ToolFailure(
             "TOOL_FAILED",
-            f"the tool's process ended without an answer (killed, or out of a limit); {self.effects()}. "
+            f"the tool's process ended without an answer (killed, or out of a limit); effects: {self.proven()}. "
             "Look at the state, then repeat the call",
         )
 
@@ -227,6 +240,10 @@ class _Conversation:
         if not self._judged.manifest.observes:
             raise broken("a claim to have shown a file, which its manifest does not allow")
         self._showed.append((handle, first, last))
+        return {"type": "noted"}, None
+
+    async def _note_context(self, frame: Frame) -> tuple[dict[str, Json], int | None]:
+        self.told.add(frame)
         return {"type": "noted"}, None
 
     async def _edit(self, frame: Frame) -> tuple[dict[str, Json], int | None]:

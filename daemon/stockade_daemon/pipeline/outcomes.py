@@ -7,6 +7,7 @@ from typing import Final, cast
 from stockade_daemon.errors import CODES, Refusal
 from stockade_daemon.values import Failure, Json, Layer, Outcome, Usage
 
+NO_EFFECTS: Final = "none (proven)"  # no transaction had begun
 # The remedy of every RESOURCE_LIMIT.
 LESS: Final = "Do with less, or have the profile allow more"
 
@@ -50,6 +51,8 @@ def body(outcome: Outcome, profile_digest: str) -> dict[str, Json]:
         "source": usage.source,
     }
     result["profile_digest"] = profile_digest
+    if outcome.effects:
+        result["effects"] = outcome.effects
     return result
 
 

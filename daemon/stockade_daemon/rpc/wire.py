@@ -164,14 +164,15 @@ def ask(asked: Ask) -> approvals_pb2.Ask:
     )
 
 
-def call(record: CallRecord, waiting_for: str, value: bytes | None) -> calls_pb2.Call:
-    """`value`: the value's text where it is kept beside the record."""
+def call(record: CallRecord, waiting_for: str, value: bytes | None, card: Mapping[str, Json] | None) -> calls_pb2.Call:
+    """`value`: the value's text where it is kept beside the record. `card`: the pending one."""
     message = calls_pb2.Call(
         session_id=record.session_id,
         call_id=record.call_id,
         tool=record.tool,
         state=_CALL_STATES[record.state],
         waiting_for=waiting_for,
+        card=_card(card if record.result is None else None),
     )
     if record.result is not None:
         message.result.CopyFrom(_result(record.result, value))
@@ -192,7 +193,12 @@ def under_way(call: Listed) -> calls_pb2.CallUnderWay:
         since_ms=call.since_ms,
         waits_for=call.waits_for,
         ask_id=call.ask_id,
+        card=_card(call.card),
     )
+
+
+def _card(shown: object) -> bytes:
+    return json_text.dump(shown) if isinstance(shown, Mapping) else b""
 
 
 def layers(held: tuple[Layer, ...]) -> list[types_pb2.Layer]:
@@ -252,6 +258,7 @@ def _result(body: Mapping[str, Json], value: bytes | None) -> types_pb2.Result:
             source=usage["source"],
         ),
         profile_digest=recorded.get("profile_digest", ""),
+        card=_card(recorded.get("card")),
     )
     if "error" in recorded:
         result.error.CopyFrom(types_pb2.Failure(**recorded["error"]))
