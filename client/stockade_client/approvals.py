@@ -8,16 +8,15 @@ import asyncio
 import contextlib
 import hashlib
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass
 from typing import TypeAlias
-
-from grpc import aio
 
 from stockade.v1 import approvals_pb2
 from stockade_client import ids, wire
 from stockade_client.errors import NotFound, NotPossible, StockadeError
-from stockade_client.link import Link, Stream, is_away
+from stockade_client.following import HEARTBEAT_S, messages
+from stockade_client.link import Link, Stream
 from stockade_client.results import Json
 
 
@@ -37,8 +36,9 @@ class Ask:
     difference.
     """
 
-    def __init__(self, link: Link, message: approvals_pb2.Ask) -> None:
+    def __init__(self, link: Link, message: approvals_pb2.Ask, *, anew: bool = False) -> None:
         self._link = link
+        self._anew = anew  # the link's connection is dead, as far as anybody knows: the answer gets one of its own
         self.ask_id: str = message.ask_id
         self.session_id: str = message.session_id
         self.call: str = message.call_id
@@ -59,17 +59,16 @@ class Ask:
         Raises AskAlreadyDecided when somebody was faster, AskChanged when this card is no longer what is asked,
         NotFound when the call was withdrawn. Repeating the same answer is safe and returns the recorded one.
         """
-        response = await self._link.ask(
-            self._link.approvals.Decide,
-            approvals_pb2.DecideRequest(
-                ask_id=self.ask_id,
-                shown_hash=self.shown_hash,
-                allow=allow,
-                reason=reason,
-                decision_id=self._decision_id,
-            ),
-            f"answer the ask for {self.tool}",
+        request = approvals_pb2.DecideRequest(
+            ask_id=self.ask_id,
+            shown_hash=self.shown_hash,
+            allow=allow,
+            reason=reason,
+            decision_id=self._decision_id,
         )
+        async with AsyncExitStack() as connections:
+            link = await connections.enter_async_context(self._link.again()) if self._anew else self._link
+            response = await link.ask(link.approvals.Decide, request, f"answer the ask for {self.tool}")
         self.answer = Answer(response.allow, response.reason, response.decided_ms)
         return self.answer
 
@@ -79,10 +78,14 @@ Approve: TypeAlias = Callable[[Ask], Awaitable[bool | None]]
 
 
 @asynccontextmanager
-async def watching(link: Link, session_id: str = "") -> AsyncIterator[Stream[Ask]]:
-    """Asks that wait, then new ones as they come. While this is open, the caller counts as an approver."""
+async def watching(link: Link, session_id: str = "", *, heartbeat_s: float = HEARTBEAT_S) -> AsyncIterator[Stream[Ask]]:
+    """Asks that wait, then new ones as they come. While this is open, the caller counts as an approver.
+
+    heartbeat_s: as of events.read.
+    """
     attached = asyncio.get_running_loop().create_future()
-    async with Stream(_asks(link, session_id, attached)) as asks:
+    beat_s = heartbeat_s if link.heartbeats else 0.0
+    async with Stream(_asks(link, session_id, attached, beat_s)) as asks:
         first = asyncio.ensure_future(anext(asks))
         try:
             # The daemon sends its headers once the approver is registered: before that a call that asks would
@@ -107,26 +110,28 @@ async def _rejoined(first: asyncio.Future[Ask], rest: Stream[Ask]) -> AsyncGener
         yield ask
 
 
-async def _asks(link: Link, session_id: str, attached: asyncio.Future[None]) -> AsyncGenerator[Ask, None]:
-    patience = link.patience()
+async def _asks(
+    link: Link, session_id: str, attached: asyncio.Future[None], beat_s: float
+) -> AsyncGenerator[Ask, None]:
+    request = approvals_pb2.WatchAsksRequest(session_id=session_id, heartbeat_s=beat_s)
     seen: set[str] = set()  # a stream that is opened again begins with all that still wait
-    while True:
-        stream = link.approvals.Watch(approvals_pb2.WatchAsksRequest(session_id=session_id), metadata=link.metadata)
-        try:
-            await stream.initial_metadata()
-            if not stream.done() and not attached.done():
-                attached.set_result(None)
-            async for message in stream:
-                patience.renew()
-                if message.ask_id not in seen:
-                    seen.add(message.ask_id)
-                    yield Ask(link, message)
-            return
-        except aio.AioRpcError as error:
-            if not is_away(error) or not await patience.pause():
-                raise wire.error_of(error, "watch for asks") from error
-        finally:
-            stream.cancel()
+    over = link
+
+    def stream(used: Link) -> object:
+        nonlocal over
+        over = used
+        return used.approvals.Watch(request, metadata=link.metadata)
+
+    def begun() -> None:
+        if not attached.done():
+            attached.set_result(None)
+
+    reading = messages(link, stream, approvals_pb2.Ask, beat_s=beat_s, what="watch for asks", begun=begun)
+    async with aclosing(reading) as read:
+        async for message in read:
+            if not message.heartbeat and message.ask_id not in seen:
+                seen.add(message.ask_id)
+                yield Ask(link, message, anew=over is not link)
 
 
 @asynccontextmanager

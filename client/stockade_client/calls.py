@@ -8,16 +8,16 @@ restarts.
 import asyncio
 import json
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from dataclasses import replace
 from typing import Final, Literal, TypeAlias
-
-from grpc import aio
 
 from stockade.v1 import calls_pb2
 from stockade_client import wire
 from stockade_client.errors import NoAnswer, NotFound, StockadeError
-from stockade_client.link import Link, Stream, is_away
-from stockade_client.results import CallResult, JsonInput
+from stockade_client.following import HEARTBEAT_S, messages
+from stockade_client.link import Link, Stream
+from stockade_client.results import CallResult, Json, JsonInput
 
 WAIT_S: Final = 25.0
 WITHDRAW_S: Final = 10.0  # killing a process tree and recording it takes milliseconds; this is for a busy host
@@ -55,6 +55,9 @@ class Call:
         self.call_id = call_id
         self.tool = tool
         self.settled: CallResult | None = None  # the result, once this handle has seen it
+        # What a person is shown of it: the pending card, as this handle has last seen it, and then the completed one.
+        # Empty until the daemon has said.
+        self.card: dict[str, Json] = {}
         self._starting: asyncio.Future[calls_pb2.Call] | None = None
 
     def __repr__(self) -> str:
@@ -183,41 +186,50 @@ class Call:
             return "it was a private one: look at the workspace before running the call again"
         return f"`stockade ledger {self.call_id}` after a restart tells what became of it"
 
-    def output(self, offset: int = 0, part: Part = "stdout", follow: bool = True) -> Stream[bytes]:
+    def output(
+        self, offset: int = 0, part: Part = "stdout", follow: bool = True, *, heartbeat_s: float = HEARTBEAT_S
+    ) -> Stream[bytes]:
         """Bytes of the call's output from `offset` on; with `follow`, until the call is settled.
 
         `part` is stdout or stderr (raw bytes, while it runs and afterwards) or value (JSON text, of a settled
-        call).
+        call). heartbeat_s: as of events.read.
         """
-        return Stream(self._output(offset, part, follow))
+        return Stream(self._output(offset, part, follow, heartbeat_s if follow and self._link.heartbeats else 0.0))
 
-    async def _output(self, offset: int, part: Part, follow: bool) -> AsyncGenerator[bytes, None]:
-        patience = self._link.patience()
-        while True:
+    async def _output(self, offset: int, part: Part, follow: bool, beat_s: float) -> AsyncGenerator[bytes, None]:
+        def stream(used: Link) -> object:
             request = calls_pb2.ReadOutputRequest(
                 session_id=self._session_id,
                 call_id=self.call_id,
                 part=_PARTS[part],
                 offset=offset,
                 follow=follow,
+                heartbeat_s=beat_s,
             )
-            stream = self._link.calls.ReadOutput(request, metadata=self._link.metadata)
-            try:
-                async for chunk in stream:
-                    patience.renew()
-                    offset = chunk.offset + len(chunk.data)
+            return used.calls.ReadOutput(request, metadata=self._link.metadata)
+
+        reading = messages(
+            self._link,
+            stream,
+            calls_pb2.OutputChunk,
+            beat_s=beat_s,
+            what=self._asked_to(f"read the {part} of"),
+            afterwards=self._afterwards,
+        )
+        async with aclosing(reading) as read:
+            async for chunk in read:
+                offset = chunk.offset + len(chunk.data)
+                if not chunk.heartbeat:
                     yield chunk.data
-                return
-            except aio.AioRpcError as error:
-                if not is_away(error) or not await patience.pause():
-                    raise wire.error_of(error, self._asked_to(f"read the {part} of"), self._afterwards) from error
-            finally:
-                stream.cancel()
 
     async def take(self, message: calls_pb2.Call) -> None:
-        """Keeps the result of a settled call; a value too large for a message is fetched in pieces."""
+        """Keeps the result of a settled call, or the card of another; a value too large for a message is fetched in
+        pieces."""
         if self.settled is None and message.state == calls_pb2.CALL_STATE_SETTLED:
             self.settled = await self._result_of(message)
+            self.card = self.settled.card
+        elif self.settled is None and message.card:
+            self.card = wire.call_card_of(message.card, message.tool)
 
     async def _result_of(self, message: calls_pb2.Call) -> CallResult:
         text = message.result.value

@@ -13,6 +13,7 @@ from stockade_client.addresses import ENVIRONMENT_VARIABLE, socket_path
 from stockade_client.approvals import Approve, Ask
 from stockade_client.calls import LAST_TRY_S, Call
 from stockade_client.errors import Incompatible, InvalidRequest, NoAnswer, NoDaemon, StockadeError
+from stockade_client.following import HEARTBEAT_S
 from stockade_client.inspection import Inspection
 from stockade_client.link import PATIENCE_S, Link, Stream, opened
 from stockade_client.results import CallResult
@@ -214,7 +215,7 @@ class Daemon:
         follow: bool = False,
         call_id: str = "",
         *,
-        heartbeat_s: float = events.HEARTBEAT_S,
+        heartbeat_s: float = HEARTBEAT_S,
     ) -> Stream[Event]:
         """The recorded events of any session that this caller may see; see events.read."""
         return events.read(self._link, session_id, after=after, follow=follow, call_id=call_id, heartbeat_s=heartbeat_s)

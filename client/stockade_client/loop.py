@@ -1,4 +1,4 @@
-"""The model loop: the model speaks, its calls run in order, their results go back, until it asks for nothing more."""
+"""The model loop: the model speaks, its calls run as one turn, their results go back, until it asks for no more."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -18,10 +18,10 @@ class Audience(Protocol):
         """The model has spoken; its calls have not begun."""
 
     def calling(self, call: ToolCall) -> None:
-        """A call begins."""
+        """A call is about to begin: all of a message are, before the first of them is settled."""
 
     def called(self, call: ToolCall, result: CallResult) -> None:
-        """A call is settled."""
+        """A call is settled, and so are all of its message; in their order."""
 
 
 async def run_agent(
@@ -34,8 +34,10 @@ async def run_agent(
 ) -> list[Message]:
     """Runs the conversation to its end and returns all of it.
 
-    A call that fails or is refused is told to the model like any other; it ends nothing. Each call has the
+    The calls of one message are one turn: those overlap that may, and what is told beside their results comes after all
+    of them. A call that fails or is refused is told to the model like any other; it ends nothing. Each call has the
     model's own id, so that a conversation that is played again in the same session gets the recorded results.
+    Cancelled in the middle of a turn, it takes the turn back, and each call of it has its result.
     """
     conversation: list[Message] = [Task(task)]
     for _ in range(MOST_TURNS):
@@ -45,13 +47,13 @@ async def run_agent(
             audience.said(turn)
         if not turn.calls:
             break
-        results = []
-        for call in turn.calls:
-            if audience is not None:
+        if audience is not None:
+            for call in turn.calls:
                 audience.calling(call)
-            result = await session.call_json(call.tool, call.arguments, call_id=call.id)
-            if audience is not None:
+        results = await session.turn_json([(call.tool, call.arguments, call.id) for call in turn.calls])
+        if audience is not None:
+            for call, result in zip(turn.calls, results, strict=True):
                 audience.called(call, result)
-            results.append(result)
-        conversation.append(Results(tuple(results)))
+        context = await session.context([call.id for call in turn.calls])
+        conversation.append(Results(tuple(results), tuple(context)))
     return conversation

@@ -35,9 +35,10 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """The results of a turn, in the order of its calls."""
+    """The results of a turn, in the order of its calls, and what the model is told after all of them."""
 
     results: tuple[CallResult, ...]
+    context: tuple[str, ...] = ()  # of hooks and plugins, as recorded in context/message events
 
 
 Message: TypeAlias = Task | Turn | Results

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from stockade.v1 import catalog_pb2, sessions_pb2
 from stockade_client import events, ids, wire
 from stockade_client.calls import WAIT_S, Call, arguments_text
+from stockade_client.following import HEARTBEAT_S
 from stockade_client.link import Link, Stream
 from stockade_client.results import CallResult, JsonInput
 from stockade_client.turns import Turn
@@ -55,20 +56,30 @@ class Session:
         begins when those before it have their results. A call that fails ends nothing. Cancelled meanwhile, it takes
         the turn back as `call` does a call. Raises what `call` raises, before any call is recorded.
         """
+        return await self.turn_json(
+            [
+                (tool, arguments if isinstance(arguments, bytes) else arguments_text(arguments), None)
+                for tool, arguments in calls
+            ]
+        )
+
+    async def turn_json(self, calls: Sequence[tuple[str, bytes, str | None]]) -> list[CallResult]:
+        """Like `call_many`, each call as (tool, arguments as JSON text, its id or None)."""
         if not calls:
             return []
-        turn = Turn(
-            self._link,
-            self.session_id,
-            [
-                (
-                    Call(self._link, self.session_id, ids.new("call"), wire.said(tool, "a tool's name")),
-                    arguments if isinstance(arguments, bytes) else arguments_text(arguments),
-                )
-                for tool, arguments in calls
-            ],
-        )
-        return await turn.results()
+        wanted = [
+            (Call(self._link, self.session_id, _call_id(call_id), wire.said(tool, "a tool's name")), arguments)
+            for tool, arguments, call_id in calls
+        ]
+        return await Turn(self._link, self.session_id, wanted).results()
+
+    async def context(self, call_ids: Sequence[str]) -> list[str]:
+        """What was told beside the results of these calls, for the model: the texts of their context/message events."""
+        told = []
+        for call_id in call_ids:
+            async with self.events(call_id=call_id) as recorded:
+                told += [event.body["text"] async for event in recorded if event.type == "context/message"]
+        return [text for text in told if isinstance(text, str)]
 
     async def start(self, tool: str, /, call_id: str | None = None, **arguments: JsonInput) -> Call:
         """Starts a tool and returns a handle on it. The same id with the same arguments is the same call."""
@@ -92,7 +103,7 @@ class Session:
         follow: bool = False,
         call_id: str = "",
         *,
-        heartbeat_s: float = events.HEARTBEAT_S,
+        heartbeat_s: float = HEARTBEAT_S,
     ) -> Stream[Event]:
         """The session's recorded events, or one call's; see events.read."""
         return events.read(

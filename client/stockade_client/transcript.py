@@ -7,6 +7,7 @@ from typing import Final
 from rich.console import Console
 from rich.text import Text
 
+from stockade_client.completed import facts
 from stockade_client.errors import StockadeError
 from stockade_client.model import ToolCall, Turn
 from stockade_client.recording import Recording
@@ -31,6 +32,7 @@ class Transcript:
         self._console = shown_on
         self._recording = recording
         self.results: dict[str, CallResult] = {}  # by call id, in order
+        self._together = False  # the message has several calls, so that results do not follow their calls at once
 
     def begins(self) -> None:
         """What the person wants."""
@@ -40,17 +42,23 @@ class Transcript:
         self._speak("person", self._recording.task)
 
     def said(self, turn: Turn) -> None:
+        self._together = len(turn.calls) > 1
         if turn.text:
             self._console.print()
             self._speak("model", turn.text)
 
     def calling(self, call: ToolCall) -> None:
-        line = Text("  → ", style="bold").append(f"{call.tool} ", style="bold cyan")
-        line.append(one_line(_arguments(call), self._console.width - len(line.plain)))
-        self._console.print(line)
+        self._console.print(Text("  → ", style="bold").append_text(self._head(call)))
+
+    def _head(self, call: ToolCall) -> Text:
+        line = Text(f"{call.tool} ", style="bold cyan")
+        room = self._console.width - len("  → ") - len(line.plain)
+        return Text().append_text(line).append(one_line(_arguments(call), room))
 
     def called(self, call: ToolCall, result: CallResult) -> None:
         self.results[call.id] = result
+        if self._together:
+            self._console.print(Text("  ← ", style="bold").append_text(self._head(call)))
         for part in [*_output(result), _verdict(result)]:
             # Wrapped here and not by the console, so that what is wrapped stays indented.
             for line in part.wrap(self._console, self._console.width - len(INDENT)):
@@ -118,6 +126,8 @@ def _verdict(result: CallResult) -> Text:
             line.append(f"✗ exit status {code}", style="red")
         else:
             line.append("✓ ok" if code is None else "✓ exit status 0", style="green")
+            if code is None and (said := facts(result.card)):
+                line.append_text(text(f"  {said}", "dim"))
     line.append(f"  {result.usage.wall_s * 1000:.0f} ms", style="dim")
     effects = result.field("effects")
     if isinstance(effects, list) and effects:

@@ -1,6 +1,6 @@
 """Frozen values about the daemon, its sessions, its tools and its ledger."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from stockade_client.results import Json, Layer
 
@@ -79,6 +79,7 @@ class CallUnderWay:
     since_ms: int  # when it was taken, or its turn was where its place has not come; milliseconds since 1970, UTC
     waits_for: str  # turn (calls before it) | approval | worker; empty: it is being judged, or runs
     ask_id: str  # of the approval
+    card: dict[str, Json] = field(default_factory=dict)  # the pending one: title, view, and what the view has
 
 
 @dataclass(frozen=True, slots=True)

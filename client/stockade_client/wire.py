@@ -11,7 +11,7 @@ from grpc import aio
 
 from stockade.v1 import approvals_pb2, calls_pb2, catalog_pb2, daemon_pb2, events_pb2, sessions_pb2, types_pb2
 from stockade_client import errors
-from stockade_client.results import CallResult, Failure, Json, Layer, Resolution, Usage
+from stockade_client.results import CallResult, Failure, Image, Json, Layer, Resolution, Usage
 from stockade_client.values import (
     CallUnderWay,
     Catalog,
@@ -127,6 +127,11 @@ def result_of(call_id: str, tool: str, message: types_pb2.Result, value_text: by
         ok=message.ok,
         value=value,
         content=tuple(block.text for block in message.content if block.WhichOneof("block") == "text"),
+        images=tuple(
+            Image(block.image.mime, block.image.data)
+            for block in message.content
+            if block.WhichOneof("block") == "image"
+        ),
         error=failure,
         usage=Usage(
             message.usage.wall_s,
@@ -138,7 +143,19 @@ def result_of(call_id: str, tool: str, message: types_pb2.Result, value_text: by
         ),
         layers=tuple(layer_of(layer) for layer in message.layers),
         profile_digest=message.profile_digest,
+        card=call_card_of(message.card, tool, ok=message.ok),
     )
+
+
+def call_card_of(text: bytes, tool: str, *, ok: bool | None = None) -> dict[str, Json]:
+    """The card of a call; one that is missing or cannot be read becomes a generic one. `ok`: of a completed one."""
+    try:
+        card: Json = json.loads(text)
+    except ValueError:
+        card = None
+    if isinstance(card, dict):
+        return card
+    return {"title": tool, "view": "generic", **({} if ok is None else {"ok": ok})}
 
 
 def resolution_of(message: calls_pb2.Resolution) -> Resolution:
@@ -189,6 +206,7 @@ def under_way_of(message: calls_pb2.CallUnderWay) -> CallUnderWay:
         since_ms=message.since_ms,
         waits_for=message.waits_for,
         ask_id=message.ask_id,
+        card=call_card_of(message.card, message.tool),
     )
 
 

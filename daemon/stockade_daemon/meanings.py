@@ -78,6 +78,7 @@ OF_EVENTS: Final[dict[str, str]] = {
     "fs/write-intent": "the same, for writing a file whole",
     "fs/begun": "a change is about to be made; durable before the first byte",
     "fs/committed": "it was made",
+    "todo/write": "the list of what is to be done, whole: `todos`, each with `content` and `status`",
     "fs/changed": "somebody else changed a file that the session was shown: path, digests `seen` and `digest`; a hint",
     "policy/execute": "the outcome is not the body's: `outcome` (`answered` without a body, `transformed`), `ok`",
     "policy/post-execute": "the outcome was accepted, blocked (`feedback`), or given other `content` or another "

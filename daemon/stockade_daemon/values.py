@@ -252,6 +252,14 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
+class Image:
+    """A picture for the model."""
+
+    mime: str  # image/png, image/jpeg, image/gif, image/webp
+    data: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Outcome:
     """What a call came to. Frozen; stages return new ones."""
 
@@ -261,6 +269,10 @@ class Outcome:
     error: Failure | None = None
     layers: tuple[Layer, ...] = ()
     usage: Usage = field(default_factory=Usage)
+    images: tuple[Image, ...] = ()  # for the model, after the text
+    # What became of its effects, where its worker was ended from outside and nobody else can say, in the words of a
+    # recovered call: `none (proven)`, `committed: PATH, …`.
+    effects: str = ""
     context: tuple[str, ...] = ()  # for the agent, after all results of the turn; not a part of the result
 
     @property

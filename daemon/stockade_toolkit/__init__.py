@@ -15,7 +15,19 @@ The function's types and docstring are the tool's schema and description; what e
 the decorator. A parameter annotated with `Files` is given the way to the workspace. docs/tools.md is the manual.
 """
 
-from stockade_toolkit.contract import Answer, Committed, Files, Json, OpenedFile, Place, Span, ToolError
+from stockade_toolkit.contract import Answer, Committed, Entry, Files, Json, Listing, OpenedFile, Place, Span, ToolError
 from stockade_toolkit.declaring import tool
 
-__all__ = ["Answer", "Committed", "Files", "Json", "OpenedFile", "Place", "Span", "ToolError", "tool"]
+__all__ = [
+    "Answer",
+    "Committed",
+    "Entry",
+    "Files",
+    "Json",
+    "Listing",
+    "OpenedFile",
+    "Place",
+    "Span",
+    "ToolError",
+    "tool",
+]

@@ -114,10 +114,25 @@ def show(result: "client.CallResult", *, as_json: bool) -> None:
         print(json.dumps(result.as_json(), ensure_ascii=False), flush=True)
         return
     text = "\n".join(block for block in result.content if not _is_the_error(block, result.error))
-    if text.strip():
-        print(visible(text) if sys.stdout.isatty() else text, flush=True)
+    if sys.stdout.isatty():
+        _show_a_person(result, text)
+    elif text.strip():
+        print(text, flush=True)
     if result.error is not None:
         complain(str(result.error))
+
+
+def _show_a_person(result: "client.CallResult", content: str) -> None:
+    from stockade_client.completed import heading
+    from stockade_client.terminal import console, difference
+
+    shown_on = console()
+    shown_on.print(heading(result.card))
+    if content.strip():
+        if result.card.get("view") == "diff":
+            shown_on.print(difference(content))
+        else:
+            print(visible(content), flush=True)
 
 
 def _is_the_error(block: str, error: "client.Failure | None") -> bool:

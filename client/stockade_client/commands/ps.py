@@ -37,6 +37,7 @@ def _line(call: "client.CallUnderWay") -> str:
         "approval": f"waits for an answer to {call.ask_id}",
         "worker": "waits for a worker",
     }.get(call.waits_for, "")
-    return visible(
-        f"{call.session_id:<28} {call.call_id:<24} {call.tool:<12} {call.state:<8} {since}  {waits}".rstrip()
-    )
+    title = call.card.get("title")
+    what = title if isinstance(title, str) and title else call.tool
+    line = f"{call.session_id:<28} {call.call_id:<24} {call.tool:<12} {call.state:<8} {since}  {what}"
+    return visible(" ".join(f"{line}  {waits}".rstrip().splitlines()))

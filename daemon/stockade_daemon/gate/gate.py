@@ -16,11 +16,12 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from stockade_daemon.errors import GateRefusal, ToolFailure
-from stockade_daemon.gate import attributes, outside, repositories, suggest
+from stockade_daemon.gate import attributes, listing, outside, repositories, suggest
 from stockade_daemon.gate.content import MAX_FILE_BYTES, Snapshot, require_regular, sealed, take
 from stockade_daemon.gate.decision import admit_edit, plan_edit, plan_write
 from stockade_daemon.gate.hidden import Hidden, not_to_be_written
 from stockade_daemon.gate.intents import Committed, EditIntent, Planned, WriteIntent
+from stockade_daemon.gate.listing import Listed
 from stockade_daemon.gate.locks import Key, held, is_held
 from stockade_daemon.gate.names import encoded, shown
 from stockade_daemon.gate.observations import Observation, Observations, restored
@@ -139,6 +140,27 @@ class Gate:
                 if not directory:
                     require_regular(place)
                 return Located(place.real, directory)
+
+        return await aside(lambda: settled(look, encoded(path)))
+
+    async def entries(self, path: str, *, first: int, most: int) -> Listed:
+        """The names of a directory, without the hidden ones, from number `first` on, `most` of them. Observes nothing.
+
+        Raises GateRefusal FS_* by path, kind and permission, FS_TOO_LARGE; ArgumentsRefusal INVALID_ARGS.
+        """
+
+        def look() -> Listed:
+            asked = spelled(self._workspace, path)
+            if self._hidden.hides(asked):
+                raise self._not_found(asked)
+            with resolve(self._workspace, path) as place:
+                if place.status is None or self._holds(place):
+                    raise self._not_found(place.asked)
+                with os_errors("list", place.asked):
+                    covered = frozenset(self._hidden.names())
+                return listing.window(
+                    place, first, most, hides=lambda name: name in covered or self._hidden.hides(name)
+                )
 
         return await aside(lambda: settled(look, encoded(path)))
 
@@ -295,7 +317,7 @@ class Gate:
         happened = await aside(lambda: publish(self._workspace, planned, facts.method, name))
         self._seen.put(planned.seen)
         self._told()
-        if facts.method == "in place" and not planned.note:
+        if facts.method == "in place" and planned.links < 2:
             happened = "; ".join(note for note in ("written in place, which keeps the file's owner", happened) if note)
         done = Committed(
             path=shown(planned.real),

@@ -61,6 +61,8 @@ async def run_command(services: Services, judged: Judged, under_way: CallUnderWa
     if ended is not None and refusal is None:
         refusal = await _could_not_start(worker)
     account = worker.account(ended)
+    # Nothing of an overlay is committed before its command has ended by itself.
+    effects = outcomes.NO_EFFECTS if refusal is not None and refusal.code == "TOOL_OUTCOME_UNKNOWN" else ""
     refusal = _limited(refusal, account, judged.session.profile.limits)
     found = await effects_of(worker, under_way)
     usage = replace(account.usage, wall_s=under_way.clock.spent or time.monotonic() - started)
@@ -84,6 +86,7 @@ async def run_command(services: Services, judged: Judged, under_way: CallUnderWa
             error=failed.error,
             layers=worker.layers,
             usage=usage,
+            effects=effects,
         )
     return Outcome(value=value, has_value=True, content=content, layers=worker.layers, usage=usage)
 

@@ -1,6 +1,7 @@
 """What stages share: the rooms' services, a live session, a call under way."""
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from stockade_daemon.registry.generations import Generations
 from stockade_daemon.registry.registry import Registry
 from stockade_daemon.sandbox.pool import Pool
 from stockade_daemon.sandbox.room import Hidden
-from stockade_daemon.values import Call, Durability, Outcome, Profile, Session
+from stockade_daemon.values import Call, Durability, Json, Outcome, Profile, Session
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +83,7 @@ class CallUnderWay:
     settled: asyncio.Event = field(default_factory=asyncio.Event)
     record: CallRecord | None = None  # what the ledger has of it; set before `settled`, None where it cannot record
     dispatched: bool = False  # the body may have run
+    card: Mapping[str, Json] | None = None  # the pending one, of the arguments as they stand; None: it cannot be shown
     task: asyncio.Task[None] | None = None
 
 

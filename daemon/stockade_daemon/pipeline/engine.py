@@ -5,7 +5,6 @@ import logging
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
@@ -185,8 +184,9 @@ class Engine:
         }
         if place.turn_id:
             body["turn"] = place.turn_id
-        if judged is not None and refusal is None:
-            body["card"] = cards.pending(judged)
+        card = cards.pending(judged) if judged is not None and refusal is None else None
+        if card is not None:
+            body["card"] = card
         beside = {"arguments": text} if len(text) > INLINE_ARGUMENTS else {}
         record, is_new = await self._services.ledger.start_call(
             session.session_id, call_id, call.tool, call.digest, body, beside
@@ -205,6 +205,7 @@ class Engine:
             tools=registry,
             place=place,
             since_ms=time.time_ns() // 1_000_000,
+            card=card,
         )
         self._under_way[(session.session_id, call_id)] = under_way
         under_way.task = self._tasks.create_task(self._run(under_way, judged, refusal))
@@ -224,9 +225,8 @@ class Engine:
             under_way.place.over()
             await under_way.place.results_before()
             result = outcomes.body(final.outcome, under_way.live.digest)
-            if judged is not None and refusal is None:
-                shown = cards.pending(replace(judged, call=under_way.call))
-                result["card"] = views.completed(judged.manifest, shown, result)
+            if judged is not None and under_way.card is not None:
+                result["card"] = views.completed(judged.manifest, under_way.card, result)
             await self._sync(under_way)
             outputs = {part: data for part in PARTS if (data := getattr(under_way, part).small)}
             settled = await self._services.ledger.settle(session.session_id, call.call_id, result, outputs)
@@ -325,6 +325,11 @@ class Engine:
             finally:
                 self._closing.discard(session_id)
         return await self.sessions.record(session_id)
+
+    def card(self, session_id: str, call_id: str) -> Mapping[str, Json] | None:
+        """The pending card of a call under way; None where it has none, or is not under way."""
+        under_way = self._under_way.get((session_id, call_id))
+        return None if under_way is None else under_way.card
 
     def under_way(self, session_id: str) -> list[Listed]:
         """The calls without a result of one session, or with an empty id of all."""

@@ -102,7 +102,9 @@ def _authored(answered: Outcome, dispatched: Outcome | None, stage: str) -> Outc
         return replace(
             made, value=facts.value if kept else None, has_value=kept, content=content, context=answered.context
         )
-    outcome = replace(answered, has_value=True, layers=facts.layers, usage=facts.usage)
+    # A picture is the body's alone.
+    images = facts.images if answered.images is facts.images else ()
+    outcome = replace(answered, has_value=True, images=images, layers=facts.layers, usage=facts.usage)
     try:
         lossless(outcome)
     except ValueError as error:

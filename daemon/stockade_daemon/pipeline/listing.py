@@ -1,12 +1,13 @@
 """The calls that have no result yet, and what each waits for."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from stockade_daemon.ledger.records import CallState
 from stockade_daemon.pipeline.context import CallUnderWay
 from stockade_daemon.pipeline.scheduler import Scheduler
 from stockade_daemon.policy.approvals import Approvals
+from stockade_daemon.values import Json
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +20,7 @@ class Listed:
     since_ms: int  # when it was taken, or its turn was where its place has not come; milliseconds since 1970, UTC
     waits_for: str  # turn | approval | worker; empty: it is being judged, or runs
     ask_id: str  # of the approval
+    card: Mapping[str, Json] | None = None  # the pending one, of a call whose place has come and that can be shown
 
 
 def listed(calls: Iterable[CallUnderWay], turns: Scheduler, approvals: Approvals, session_id: str) -> list[Listed]:
@@ -53,4 +55,5 @@ def _taken(under_way: CallUnderWay, approvals: Approvals) -> Listed:
         under_way.since_ms,
         waits_for,
         ask_id,
+        under_way.card,
     )

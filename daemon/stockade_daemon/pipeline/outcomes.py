@@ -1,11 +1,13 @@
 """Making outcomes: successes, refusals and failures in one shape, and the JSON body that records them."""
 
+import base64
 from collections.abc import Mapping
 from typing import Final, cast
 
 from stockade_daemon.errors import CODES, Refusal
 from stockade_daemon.values import Failure, Json, Layer, Outcome, Usage
 
+NO_EFFECTS: Final = "none (proven)"  # no transaction had begun
 # The remedy of every RESOURCE_LIMIT.
 LESS: Final = "Do with less, or have the profile allow more"
 
@@ -31,6 +33,10 @@ def body(outcome: Outcome, profile_digest: str) -> dict[str, Json]:
     if outcome.has_value:
         result["value"] = outcome.value
     result["content"] = list(outcome.content)
+    if outcome.images:
+        result["images"] = [
+            {"mime": each.mime, "data": base64.b64encode(each.data).decode("ascii")} for each in outcome.images
+        ]
     if outcome.error is not None:
         error = outcome.error
         result["error"] = {"code": error.code, "message": error.message, "domain": error.domain, "retry": error.retry}
@@ -45,6 +51,8 @@ def body(outcome: Outcome, profile_digest: str) -> dict[str, Json]:
         "source": usage.source,
     }
     result["profile_digest"] = profile_digest
+    if outcome.effects:
+        result["effects"] = outcome.effects
     return result
 
 

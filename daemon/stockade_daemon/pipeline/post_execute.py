@@ -42,7 +42,7 @@ async def post_execute(services: Services, judged: Judged, outcome: Outcome) -> 
         case Accept(content=content):
             assert content is not None
             body["decision"] = "content"
-            outcome = replace(outcome, content=content)
+            outcome = replace(outcome, content=content, images=())
         case Replace(value, content):
             body["decision"] = "value"
             outcome = _with_value(outcome, value, content)
@@ -57,7 +57,7 @@ async def post_execute(services: Services, judged: Judged, outcome: Outcome) -> 
 def _with_value(outcome: Outcome, value: Json, content: tuple[str, ...]) -> Outcome:
     if not outcome.ok:
         raise ExtensionFailed("", STAGE, "a value cannot be put in the place of a failure; accept, or block")
-    replaced = replace(outcome, value=value, has_value=True, content=content)
+    replaced = replace(outcome, value=value, has_value=True, content=content, images=())
     try:
         lossless(replaced)
     except ValueError as error:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Mapping
 
 from stockade_daemon.errors import RequestError
 from stockade_daemon.gate import recovery
@@ -9,6 +10,7 @@ from stockade_daemon.gate.workspace import Workspace
 from stockade_daemon.ledger.ledger import Ledger
 from stockade_daemon.ledger.records import SessionRecord, Unsettled
 from stockade_daemon.ledger.recovery import settle_unfinished
+from stockade_daemon.pipeline import views
 from stockade_daemon.values import Json
 
 _log = logging.getLogger(__name__)
@@ -21,9 +23,21 @@ async def recover(ledger: Ledger) -> None:
         record = await ledger.session(session_id)
         assert record is not None  # the ledger has no call without its session
         body = await asyncio.to_thread(_settled_by_proof, record, unsettled)
+        shown = _pending_card(unsettled)
+        if shown is not None:
+            body["card"] = views.completed(None, shown, body)
         await ledger.settle(session_id, call_id, body)
         code = body["error"]["code"] if isinstance(body["error"], dict) else "?"
         _log.warning("call %s/%s of an earlier daemon: %s", session_id, call_id, code)
+
+
+def _pending_card(unsettled: Unsettled) -> Mapping[str, Json] | None:
+    """As its events say last: pre-execute may have rewritten the arguments."""
+    for event in reversed(unsettled.events):
+        card = event.body.get("card") if event.type in ("tool/call", "call/arguments") else None
+        if isinstance(card, Mapping):
+            return card
+    return None
 
 
 def _settled_by_proof(record: SessionRecord, unsettled: Unsettled) -> dict[str, Json]:

@@ -45,6 +45,7 @@ def rewrite(services: Services, judged: Judged, under_way: CallUnderWay, wanted:
     call = replace(judged.call, arguments=arguments, arguments_text=text)
     rewritten = replace(judged, call=call)
     under_way.call = call
+    under_way.card = cards.pending(rewritten)
     services.ledger.note(
         judged.session.session_id,
         "call/arguments",
@@ -52,7 +53,7 @@ def rewrite(services: Services, judged: Judged, under_way: CallUnderWay, wanted:
         {
             "arguments": text.decode(),
             "digest": hashlib.sha256(text).hexdigest(),
-            "card": cards.pending(rewritten),
+            "card": under_way.card,
         },
     )
     return rewritten

@@ -101,7 +101,8 @@ class Scheduler:
             await turn.run(lambda wanted, place: self._take(session_id, wanted, place), self._is_exclusive)
             for wanted, place in zip(turn.calls, turn.places, strict=True):
                 for text in place.context:
-                    self._services.ledger.note(session_id, "context/message", wanted.call_id, {"text": text})
+                    # Waited for: who has the turn can read what it comes with.
+                    await self._services.ledger.append(session_id, "context/message", wanted.call_id, {"text": text})
         except Exception as error:
             turn.failure = error
         if turn.failure is not None:

@@ -9,7 +9,7 @@ import asyncio
 import hashlib
 import time
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -56,18 +56,34 @@ class Watcher:
 
     def __init__(self, session_id: str) -> None:
         self.session_id = session_id
-        self._queue: asyncio.Queue[Ask | None] = asyncio.Queue()
+        self._waiting: dict[str, Ask] = {}  # not taken yet, oldest first: no more than there are asks that wait
+        self._closed = False
+        self._changed = asyncio.Event()
 
     def sees(self, session_id: str) -> bool:
         return self.session_id in ("", session_id)
 
-    def tell(self, ask: Ask | None) -> None:
-        self._queue.put_nowait(ask)
+    def tell(self, ask: Ask) -> None:
+        self._waiting[ask.ask_id] = ask
+        self._changed.set()
 
-    async def asks(self) -> AsyncIterator[Ask]:
+    def forget(self, ask_id: str) -> None:
+        """It needs no answer any more."""
+        self._waiting.pop(ask_id, None)
+
+    def close(self) -> None:
+        self._closed = True
+        self._changed.set()
+
+    async def asks(self) -> AsyncGenerator[Ask, None]:
         """Asks as they come; ends when the daemon does."""
-        while (ask := await self._queue.get()) is not None:
-            yield ask
+        while True:
+            while self._waiting:
+                yield self._waiting.pop(next(iter(self._waiting)))
+            if self._closed:
+                return
+            self._changed.clear()
+            await self._changed.wait()
 
 
 class Approvals:
@@ -141,6 +157,8 @@ class Approvals:
                 self._note(session.session_id, "approval/decided", call_id, decided)
         finally:
             self._pending.pop(ask.ask_id, None)
+            for watcher in self._watchers:
+                watcher.forget(ask.ask_id)
             if not pending.answered.done():
                 pending.answered.cancel()
         if code == "ABORTED_BEFORE_DISPATCH":
@@ -215,7 +233,7 @@ class Approvals:
     def close(self) -> None:
         """Ends every watcher's stream: the daemon stops."""
         for watcher in self._watchers:
-            watcher.tell(None)
+            watcher.close()
 
     def _attached(self, session_id: str) -> bool:
         return any(watcher.sees(session_id) for watcher in self._watchers)

@@ -1,11 +1,13 @@
 """stockade.v1.Approvals."""
 
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 from typing import Any
 
 from stockade.v1 import approvals_pb2, approvals_pb2_grpc
 from stockade_daemon.policy.approvals import Approvals
 from stockade_daemon.rpc import wire
+from stockade_daemon.rpc.heartbeats import beating, pulse_of
 
 
 class ApprovalsService(approvals_pb2_grpc.ApprovalsServicer):
@@ -17,8 +19,9 @@ class ApprovalsService(approvals_pb2_grpc.ApprovalsServicer):
         with self._approvals.watching(request.session_id) as watcher:
             # Tells the client that from here on it counts as an approver.
             await context.send_initial_metadata(())
-            async for ask in watcher.asks():
-                yield wire.ask(ask)
+            async with aclosing(beating(watcher.asks(), pulse_of(request.heartbeat_s))) as asks:
+                async for ask in asks:
+                    yield approvals_pb2.Ask(heartbeat=True) if ask is None else wire.ask(ask)
 
     @wire.unary
     async def Decide(self, request: approvals_pb2.DecideRequest, context: Any) -> approvals_pb2.DecideResponse:

@@ -2,8 +2,8 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
-from contextlib import suppress
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +14,11 @@ from stockade_daemon.ledger.ledger import VALUE_PART, Ledger
 from stockade_daemon.pipeline.engine import Engine
 from stockade_daemon.pipeline.turn import Turn
 from stockade_daemon.rpc import wire
+from stockade_daemon.rpc.heartbeats import beating, pulse_of
 
 _CHUNK = 256 * 1024
 _LONGEST_WAIT_S = 60.0
-_TURN_BYTES = 2 * 1024 * 1024  # of results in one message, which may have twice as much
+_TURN_BYTES = 2 * 1024 * 1024  # of results, or cards, in one message, which may have twice as much
 _PARTS = {
     calls_pb2.OUTPUT_PART_VALUE: "value",
     calls_pb2.OUTPUT_PART_STDOUT: "stdout",
@@ -57,7 +58,7 @@ class CallsService(calls_pb2_grpc.CallsServicer):
         if request.session_id:
             await self._engine.sessions.record(request.session_id)
         return calls_pb2.ListCallsResponse(
-            calls=[wire.under_way(each) for each in self._engine.under_way(request.session_id)]
+            calls=_fitting([wire.under_way(each) for each in self._engine.under_way(request.session_id)])
         )
 
     @wire.unary
@@ -88,10 +89,22 @@ class CallsService(calls_pb2_grpc.CallsServicer):
             raise RequestError("INVALID_ARGUMENT", "part is none of VALUE, STDOUT, STDERR and ARGUMENTS")
         record, _ = await self._engine.wait(request.session_id, request.call_id, 0)
         offset = min(request.offset, wire.LARGEST)
-        if part == "value":
-            if record.state != "settled":
-                raise RequestError("FAILED_PRECONDITION", "the call has no value yet; wait until it is settled")
-        elif part != "arguments":
+        if part == "value" and record.state != "settled":
+            raise RequestError("FAILED_PRECONDITION", "the call has no value yet; wait until it is settled")
+        chunks = self._chunks(request, part, offset)
+        async with aclosing(beating(chunks, pulse_of(request.heartbeat_s if request.follow else 0))) as beats:
+            # Each waits until grpc has taken the one before: a reader that stalls costs a chunk, and what grpc and the
+            # kernel hold.
+            async for chunk in beats:
+                if chunk is None:
+                    chunk = calls_pb2.OutputChunk(offset=offset, heartbeat=True)
+                yield chunk
+                offset = chunk.offset + len(chunk.data)
+
+    async def _chunks(
+        self, request: calls_pb2.ReadOutputRequest, part: str, offset: int
+    ) -> AsyncGenerator[calls_pb2.OutputChunk, None]:
+        if part in ("stdout", "stderr"):
             running = self._engine.running_output(request.session_id, request.call_id, part)
             if running is not None:
                 while await running.more(offset) if request.follow else running.size > offset:
@@ -141,7 +154,17 @@ class CallsService(calls_pb2_grpc.CallsServicer):
         value = None
         if record.result is not None and "value_digest" in record.result:
             value = await self._ledger.output(session_id, call_id, VALUE_PART)
-        return wire.call(record, waiting_for, value)
+        return wire.call(record, waiting_for, value, self._engine.card(session_id, call_id))
+
+
+def _fitting(calls: list[calls_pb2.CallUnderWay]) -> list[calls_pb2.CallUnderWay]:
+    """The calls, without the cards that would make the message too large."""
+    left = _TURN_BYTES
+    for each in calls:
+        left -= len(each.card)
+        if left < 0:
+            each.ClearField("card")
+    return calls
 
 
 def _slice(path: Path, offset: int) -> bytes:

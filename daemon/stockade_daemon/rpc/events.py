@@ -2,14 +2,12 @@
 
 from collections.abc import AsyncIterator
 from contextlib import aclosing
-from typing import Any, Final
+from typing import Any
 
 from stockade.v1 import events_pb2, events_pb2_grpc
 from stockade_daemon.ledger.ledger import Ledger
 from stockade_daemon.rpc import wire
-
-_SHORTEST_S: Final = 0.1  # between heartbeats
-_LONGEST_S: Final = 3600.0
+from stockade_daemon.rpc.heartbeats import pulse_of
 
 
 class EventsService(events_pb2_grpc.EventsServicer):
@@ -20,7 +18,7 @@ class EventsService(events_pb2_grpc.EventsServicer):
     async def Read(self, request: events_pb2.ReadEventsRequest, context: Any) -> AsyncIterator[events_pb2.Event]:
         session_id, after, call_id = request.session_id, min(request.after, wire.LARGEST), request.call_id or None
         if request.follow:
-            pulse_s = min(max(request.heartbeat_s, _SHORTEST_S), _LONGEST_S) if request.heartbeat_s > 0 else None
+            pulse_s = pulse_of(request.heartbeat_s)
             following = self._ledger.follow_pages(session_id, after=after, call_id=call_id, pulse_s=pulse_s)
             async with aclosing(following) as pages:
                 async for page in pages:

@@ -1,5 +1,6 @@
 """Values to messages and back, and errors to gRPC statuses: the border."""
 
+import base64
 import errno
 import functools
 import logging
@@ -163,14 +164,15 @@ def ask(asked: Ask) -> approvals_pb2.Ask:
     )
 
 
-def call(record: CallRecord, waiting_for: str, value: bytes | None) -> calls_pb2.Call:
-    """`value`: the value's text where it is kept beside the record."""
+def call(record: CallRecord, waiting_for: str, value: bytes | None, card: Mapping[str, Json] | None) -> calls_pb2.Call:
+    """`value`: the value's text where it is kept beside the record. `card`: the pending one."""
     message = calls_pb2.Call(
         session_id=record.session_id,
         call_id=record.call_id,
         tool=record.tool,
         state=_CALL_STATES[record.state],
         waiting_for=waiting_for,
+        card=_card(card if record.result is None else None),
     )
     if record.result is not None:
         message.result.CopyFrom(_result(record.result, value))
@@ -191,7 +193,12 @@ def under_way(call: Listed) -> calls_pb2.CallUnderWay:
         since_ms=call.since_ms,
         waits_for=call.waits_for,
         ask_id=call.ask_id,
+        card=_card(call.card),
     )
+
+
+def _card(shown: object) -> bytes:
+    return json_text.dump(shown) if isinstance(shown, Mapping) else b""
 
 
 def layers(held: tuple[Layer, ...]) -> list[types_pb2.Layer]:
@@ -223,6 +230,11 @@ def _text(said: str) -> str:
     return said.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
+def _image(recorded: Mapping[str, str]) -> types_pb2.ContentBlock:
+    image = types_pb2.Image(mime=recorded["mime"], data=base64.b64decode(recorded["data"]))
+    return types_pb2.ContentBlock(image=image)
+
+
 def _result(body: Mapping[str, Json], value: bytes | None) -> types_pb2.Result:
     """From the body of a tool/result event, which pipeline.outcomes or ledger.recovery made."""
     recorded: dict[str, Any] = dict(body)
@@ -232,7 +244,10 @@ def _result(body: Mapping[str, Json], value: bytes | None) -> types_pb2.Result:
         ok=recorded["ok"],
         value=text if len(text) <= INLINE_VALUE_BYTES else b"",
         value_size=recorded.get("value_size", len(text)),
-        content=[types_pb2.ContentBlock(text=block) for block in recorded.get("content", ())],
+        content=[
+            *(types_pb2.ContentBlock(text=block) for block in recorded.get("content", ())),
+            *(_image(block) for block in recorded.get("images", ())),
+        ],
         layers=[types_pb2.Layer(**layer) for layer in recorded.get("layers", ())],
         usage=types_pb2.Usage(
             wall_s=usage["wall_s"],
@@ -243,6 +258,7 @@ def _result(body: Mapping[str, Json], value: bytes | None) -> types_pb2.Result:
             source=usage["source"],
         ),
         profile_digest=recorded.get("profile_digest", ""),
+        card=_card(recorded.get("card")),
     )
     if "error" in recorded:
         result.error.CopyFrom(types_pb2.Failure(**recorded["error"]))

@@ -26,6 +26,7 @@ from stockade_daemon.values import Access, Profile
 _log = logging.getLogger(__name__)
 # Looks for the names of the workspace that views must not show, in a thread. Raises OSError. None: there are none.
 Hidden: TypeAlias = Callable[[], tuple[bytes, ...]] | None
+_ENDING_S = 1.0  # how much later than its workers a template may end
 _TRIES = 5  # to cover names in directories that somebody moves
 # Where id-mapped mounts are not to be had: an old kernel, a file system that does not know them, a user namespace,
 # or no further user namespace (ENOSPC), for which the template then has better words.
@@ -250,8 +251,12 @@ class Room:
                     f"profile {self._profile.name} requires layers that this host does not give: {reasons}. "
                     "Use a profile that does not require them, or change the host: `stockade doctor` says how",
                 )
-        except BaseException:
+        except BaseException as error:
             await worker.close()
+            failed = isinstance(error, SandboxFailure) and error.code == "SANDBOX_FAILED"
+            # Nothing of the call was sent yet. With its template gone, a fresh one may do better.
+            if failed and await template.ended(_ENDING_S):
+                raise ChannelClosed(f"it ended before a worker of it was sealed: {error}") from error
             raise
         return worker
 

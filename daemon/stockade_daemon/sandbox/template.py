@@ -18,8 +18,10 @@ from stockade_worker.frames import BrokenFrame
 class Template:
     """A running zygote; `spawn` clones a worker."""
 
-    def __init__(self, channel: FrameChannel) -> None:
+    def __init__(self, channel: FrameChannel, pidfd: int) -> None:
         self._channel = channel
+        self._pidfd = pidfd
+        self._over = False  # its descriptors are being closed
         # Keeps a request and its answer together.
         self._spawning = asyncio.Lock()
 
@@ -60,7 +62,31 @@ class Template:
                         "SANDBOX_FAILED", f"profile {plan.profile} gives a secret from {answer.header.get('message')}"
                     )
                 raise unavailable(answer.header)
-            yield cls(channel)
+            made = cls(channel, pidfd)
+            try:
+                yield made
+            finally:
+                made._over = True
+
+    async def ended(self, within_s: float) -> bool:
+        """Whether it has ended, or does so within that many seconds. Its workers are gone a moment before itself: pid 1
+        of a pid namespace ends last (pid_namespaces(7))."""
+        if self._over:
+            return True
+        loop = asyncio.get_running_loop()
+        gone = asyncio.Event()
+        # A descriptor of its own: the other may be closed meanwhile, or watched by another.
+        pidfd = os.dup(self._pidfd)
+        loop.add_reader(pidfd, gone.set)
+        try:
+            async with asyncio.timeout(within_s):
+                await gone.wait()
+        except TimeoutError:
+            return False
+        finally:
+            loop.remove_reader(pidfd)
+            os.close(pidfd)
+        return True
 
     async def spawn(self, ends: tuple[int, ...], *, workspace: bool, writable: bool) -> int:
         """Clones a worker with these descriptors (control, requests, stdout, stderr, then the workspace's mount).

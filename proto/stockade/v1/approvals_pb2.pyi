@@ -21,16 +21,20 @@ class WatchAsksRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     SESSION_ID_FIELD_NUMBER: _builtins.int
+    HEARTBEAT_S_FIELD_NUMBER: _builtins.int
     session_id: _builtins.str
     """empty: every session that the caller may see"""
+    heartbeat_s: _builtins.float
+    """as in ReadEventsRequest; the first heartbeat comes at once"""
     def __init__(
         self,
         *,
         session_id: _builtins.str = ...,
+        heartbeat_s: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["session_id", b"session_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["heartbeat_s", b"heartbeat_s", "session_id", b"session_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -48,6 +52,7 @@ class Ask(_message.Message):
     SHOWN_HASH_FIELD_NUMBER: _builtins.int
     ASKED_MS_FIELD_NUMBER: _builtins.int
     EXPIRES_MS_FIELD_NUMBER: _builtins.int
+    HEARTBEAT_FIELD_NUMBER: _builtins.int
     ask_id: _builtins.str
     session_id: _builtins.str
     call_id: _builtins.str
@@ -59,6 +64,8 @@ class Ask(_message.Message):
     asked_ms: _builtins.int
     expires_ms: _builtins.int
     """0: does not expire while its approver stays"""
+    heartbeat: _builtins.bool
+    """no ask, and all else empty: the stream is alive. Only where asked for"""
     def __init__(
         self,
         *,
@@ -70,10 +77,11 @@ class Ask(_message.Message):
         shown_hash: _builtins.str = ...,
         asked_ms: _builtins.int = ...,
         expires_ms: _builtins.int = ...,
+        heartbeat: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ask_id", b"ask_id", "asked_ms", b"asked_ms", "call_id", b"call_id", "card", b"card", "expires_ms", b"expires_ms", "session_id", b"session_id", "shown_hash", b"shown_hash", "tool", b"tool"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ask_id", b"ask_id", "asked_ms", b"asked_ms", "call_id", b"call_id", "card", b"card", "expires_ms", b"expires_ms", "heartbeat", b"heartbeat", "session_id", b"session_id", "shown_hash", b"shown_hash", "tool", b"tool"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -287,6 +287,7 @@ class CallUnderWay(_message.Message):
     SINCE_MS_FIELD_NUMBER: _builtins.int
     WAITS_FOR_FIELD_NUMBER: _builtins.int
     ASK_ID_FIELD_NUMBER: _builtins.int
+    CARD_FIELD_NUMBER: _builtins.int
     session_id: _builtins.str
     call_id: _builtins.str
     tool: _builtins.str
@@ -299,6 +300,10 @@ class CallUnderWay(_message.Message):
     """What it waits for: turn (calls before it), approval, worker; empty: it is being judged, or runs."""
     ask_id: _builtins.str
     """of the approval"""
+    card: _builtins.bytes
+    """JSON object, JSON text: the pending card, with the arguments as they stand now. Empty where its place in a turn has not
+    come, where it cannot be shown (as in Result), and where the message would be too large with it.
+    """
     def __init__(
         self,
         *,
@@ -310,10 +315,11 @@ class CallUnderWay(_message.Message):
         since_ms: _builtins.int = ...,
         waits_for: _builtins.str = ...,
         ask_id: _builtins.str = ...,
+        card: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ask_id", b"ask_id", "call_id", b"call_id", "session_id", b"session_id", "since_ms", b"since_ms", "state", b"state", "tool", b"tool", "turn_id", b"turn_id", "waits_for", b"waits_for"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ask_id", b"ask_id", "call_id", b"call_id", "card", b"card", "session_id", b"session_id", "since_ms", b"since_ms", "state", b"state", "tool", b"tool", "turn_id", b"turn_id", "waits_for", b"waits_for"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -432,12 +438,15 @@ class Call(_message.Message):
     RESULT_FIELD_NUMBER: _builtins.int
     WAITING_FOR_FIELD_NUMBER: _builtins.int
     RESOLUTION_FIELD_NUMBER: _builtins.int
+    CARD_FIELD_NUMBER: _builtins.int
     session_id: _builtins.str
     call_id: _builtins.str
     tool: _builtins.str
     state: Global___CallState.ValueType
     waiting_for: _builtins.str
     """id of the ask that the call waits for; empty when it waits for nobody"""
+    card: _builtins.bytes
+    """as in CallUnderWay; empty once it is settled, when its result has the completed one"""
     @_builtins.property
     def result(self) -> _types_pb2.Result:
         """present when settled"""
@@ -456,10 +465,11 @@ class Call(_message.Message):
         result: _types_pb2.Result | None = ...,
         waiting_for: _builtins.str = ...,
         resolution: Global___Resolution | None = ...,
+        card: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["resolution", b"resolution", "result", b"result"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["call_id", b"call_id", "resolution", b"resolution", "result", b"result", "session_id", b"session_id", "state", b"state", "tool", b"tool", "waiting_for", b"waiting_for"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["call_id", b"call_id", "card", b"card", "resolution", b"resolution", "result", b"result", "session_id", b"session_id", "state", b"state", "tool", b"tool", "waiting_for", b"waiting_for"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -474,11 +484,14 @@ class ReadOutputRequest(_message.Message):
     PART_FIELD_NUMBER: _builtins.int
     OFFSET_FIELD_NUMBER: _builtins.int
     FOLLOW_FIELD_NUMBER: _builtins.int
+    HEARTBEAT_S_FIELD_NUMBER: _builtins.int
     session_id: _builtins.str
     call_id: _builtins.str
     part: Global___OutputPart.ValueType
     offset: _builtins.int
     follow: _builtins.bool
+    heartbeat_s: _builtins.float
+    """with follow: as in ReadEventsRequest; the first heartbeat comes at once"""
     def __init__(
         self,
         *,
@@ -487,10 +500,11 @@ class ReadOutputRequest(_message.Message):
         part: Global___OutputPart.ValueType = ...,
         offset: _builtins.int = ...,
         follow: _builtins.bool = ...,
+        heartbeat_s: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["call_id", b"call_id", "follow", b"follow", "offset", b"offset", "part", b"part", "session_id", b"session_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["call_id", b"call_id", "follow", b"follow", "heartbeat_s", b"heartbeat_s", "offset", b"offset", "part", b"part", "session_id", b"session_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -502,18 +516,22 @@ class OutputChunk(_message.Message):
 
     OFFSET_FIELD_NUMBER: _builtins.int
     DATA_FIELD_NUMBER: _builtins.int
+    HEARTBEAT_FIELD_NUMBER: _builtins.int
     offset: _builtins.int
     """of the first byte of data"""
     data: _builtins.bytes
+    heartbeat: _builtins.bool
+    """no data: the stream is alive; `offset` is where it will go on. Only where asked for"""
     def __init__(
         self,
         *,
         offset: _builtins.int = ...,
         data: _builtins.bytes = ...,
+        heartbeat: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["data", b"data", "offset", b"offset"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["data", b"data", "heartbeat", b"heartbeat", "offset", b"offset"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

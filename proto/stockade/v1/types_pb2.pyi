@@ -131,23 +131,53 @@ class Failure(_message.Message):
 Global___Failure: _TypeAlias = Failure  # noqa: Y015
 
 @_typing.final
+class Image(_message.Message):
+    """A picture for the model."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MIME_FIELD_NUMBER: _builtins.int
+    DATA_FIELD_NUMBER: _builtins.int
+    mime: _builtins.str
+    """image/png, image/jpeg, image/gif or image/webp, by its bytes."""
+    data: _builtins.bytes
+    """The file's bytes; 1 MiB at most."""
+    def __init__(
+        self,
+        *,
+        mime: _builtins.str = ...,
+        data: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["data", b"data", "mime", b"mime"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Image: _TypeAlias = Image  # noqa: Y015
+
+@_typing.final
 class ContentBlock(_message.Message):
     """A piece of content for the model."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     TEXT_FIELD_NUMBER: _builtins.int
+    IMAGE_FIELD_NUMBER: _builtins.int
     text: _builtins.str
+    @_builtins.property
+    def image(self) -> Global___Image: ...
     def __init__(
         self,
         *,
         text: _builtins.str = ...,
+        image: Global___Image | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["block", b"block", "text", b"text"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["block", b"block", "image", b"image", "text", b"text"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["block", b"block", "text", b"text"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["block", b"block", "image", b"image", "text", b"text"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_block: _TypeAlias = _typing.Literal["text"]  # noqa: Y015
+    _WhichOneofReturnType_block: _TypeAlias = _typing.Literal["text", "image"]  # noqa: Y015
     _WhichOneofArgType_block: _TypeAlias = _typing.Literal["block", b"block"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_block) -> _WhichOneofReturnType_block | None: ...
 
@@ -167,6 +197,7 @@ class Result(_message.Message):
     LAYERS_FIELD_NUMBER: _builtins.int
     USAGE_FIELD_NUMBER: _builtins.int
     PROFILE_DIGEST_FIELD_NUMBER: _builtins.int
+    CARD_FIELD_NUMBER: _builtins.int
     ok: _builtins.bool
     value: _builtins.bytes
     """JSON text, UTF-8. Empty when the call has no value, and when the value is larger than 1 MiB: then read it with
@@ -177,6 +208,11 @@ class Result(_message.Message):
     profile_digest: _builtins.str
     """SHA-256, lower-case hex, of the profile that the call ran under, as in Session.profile_digest: that of the session
     when the call began, or the narrower one that was chosen for the call (event call/profile).
+    """
+    card: _builtins.bytes
+    """JSON object, JSON text: the completed card, which is the `card` of the call's tool/result event: title, view, ok, and
+    what the view has (docs/semantics.md). What does not fit its view is the view generic. Empty where the call never
+    became one that could be shown: its tool is unknown, or its arguments were refused.
     """
     @_builtins.property
     def content(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContentBlock]: ...
@@ -199,10 +235,11 @@ class Result(_message.Message):
         layers: _abc.Iterable[Global___Layer] | None = ...,
         usage: Global___Usage | None = ...,
         profile_digest: _builtins.str = ...,
+        card: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["error", b"error", "usage", b"usage"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["content", b"content", "error", b"error", "layers", b"layers", "ok", b"ok", "profile_digest", b"profile_digest", "usage", b"usage", "value", b"value", "value_size", b"value_size"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["card", b"card", "content", b"content", "error", b"error", "layers", b"layers", "ok", b"ok", "profile_digest", b"profile_digest", "usage", b"usage", "value", b"value", "value_size", b"value_size"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
