@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from stockade_daemon.registry import manifests
 from tests.tools.hostile import FILES, GOOD
 from tests.tools.shop import Shop, open_shop
 
@@ -49,7 +50,7 @@ async def test_a_hostile_file_is_refused_with_the_reason_or_harmless(shop: Shop,
 
 async def test_only_what_is_good_is_listed_beside_the_built_in_tools(shop: Shop) -> None:
     taken = {name.removesuffix(".py") for name, (_, words) in FILES.items() if words is None}
-    assert await shop.names() == {"edit", "glob", "grep", "read", "shell", "good", *taken}
+    assert await shop.names() == {*manifests.load(), "good", *taken}
     assert (await shop.session.call("good")).value == "good"
     read = await shop.session.call("read", path="a.txt")
     assert read.ok

@@ -10,18 +10,18 @@ file work goes to threads.
 
 import os
 import secrets
-import stat
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from stockade_daemon.errors import GateRefusal, ToolFailure
-from stockade_daemon.gate import attributes, listing, outside, repositories, suggest
+from stockade_daemon.gate import attributes, locating, outside, repositories, suggest
 from stockade_daemon.gate.content import MAX_FILE_BYTES, Snapshot, require_regular, sealed, take
 from stockade_daemon.gate.decision import admit_edit, plan_edit, plan_write
 from stockade_daemon.gate.hidden import Hidden, not_to_be_written
 from stockade_daemon.gate.intents import Committed, EditIntent, Planned, WriteIntent
 from stockade_daemon.gate.listing import Listed
+from stockade_daemon.gate.locating import Located
 from stockade_daemon.gate.locks import Key, held, is_held
 from stockade_daemon.gate.names import encoded, shown
 from stockade_daemon.gate.observations import Observation, Observations, restored
@@ -48,14 +48,6 @@ class Opened:
     path: str  # real, relative to the workspace, as printable text
     digest: str  # SHA-256 of the bytes, lower-case hex
     size: int  # bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Located:
-    """Where a path leads."""
-
-    real: bytes  # relative to the workspace, links followed; `.` is the workspace itself
-    directory: bool  # else a regular file
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,19 +140,7 @@ class Gate:
         Raises GateRefusal FS_* by path, kind and permission; ArgumentsRefusal INVALID_ARGS.
         """
 
-        def look() -> Located:
-            asked = spelled(self._workspace, path)
-            if self._hidden.hides(asked):
-                raise self._not_found(asked)
-            with resolve(self._workspace, path) as place:
-                if place.status is None or self._holds(place):
-                    raise self._not_found(place.asked)
-                directory = stat.S_ISDIR(place.status.st_mode)
-                if not directory:
-                    require_regular(place)
-                return Located(place.real, directory)
-
-        return await aside(lambda: settled(look, encoded(path)))
+        return await aside(lambda: settled(lambda: locating.locate(self._workspace, self._hidden, path), encoded(path)))
 
     async def entries(self, path: str, *, first: int, most: int) -> Listed:
         """The names of a directory, without the hidden ones, from number `first` on, `most` of them. Observes nothing.
@@ -169,17 +149,7 @@ class Gate:
         """
 
         def look() -> Listed:
-            asked = spelled(self._workspace, path)
-            if self._hidden.hides(asked):
-                raise self._not_found(asked)
-            with resolve(self._workspace, path) as place:
-                if place.status is None or self._holds(place):
-                    raise self._not_found(place.asked)
-                with os_errors("list", place.asked):
-                    covered = frozenset(self._hidden.names())
-                return listing.window(
-                    place, first, most, hides=lambda name: name in covered or self._hidden.hides(name)
-                )
+            return locating.entries(self._workspace, self._hidden, path, first=first, most=most)
 
         return await aside(lambda: settled(look, encoded(path)))
 

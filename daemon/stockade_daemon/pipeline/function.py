@@ -15,7 +15,6 @@ A frame that is none of these, malformed, oversize or out of place fails the cal
 """
 
 import asyncio
-import base64
 import os
 from collections.abc import Mapping
 from dataclasses import replace
@@ -229,9 +228,7 @@ class _Conversation:
         return header, opened.descriptor
 
     async def _locate(self, frame: Frame) -> tuple[dict[str, Json], int | None]:
-        located = await self._gate.locate(wishes.path(frame))
-        path_b64 = base64.b64encode(located.real).decode("ascii")
-        return {"type": "located", "path_b64": path_b64, "directory": located.directory}, None
+        return wishes.located(await self._gate.locate(wishes.path(frame))), None
 
     async def _note_showed(self, frame: Frame) -> tuple[dict[str, Json], int | None]:
         handle, first, last = (frame.header.get(name) for name in ("handle", "first", "last"))
