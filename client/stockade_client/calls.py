@@ -43,6 +43,14 @@ def arguments_text(arguments: JsonInput) -> bytes:
     return json.dumps(arguments, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
 
 
+def leave_out(request: calls_pb2.StartCallRequest | calls_pb2.TurnCall, link: Link) -> None:
+    """Leaves out arguments that no request can carry, and says how many they are: the call gets a result that says so,
+    like every other one that cannot be."""
+    if 0 < link.most_arguments < len(request.arguments):
+        request.arguments_left_out = len(request.arguments)
+        request.arguments = b""
+
+
 class Call:
     """A handle on one call.
 
@@ -76,6 +84,7 @@ class Call:
             arguments=arguments,
             wait_s=wait_s,
         )
+        leave_out(request, self._link)
         starting = asyncio.ensure_future(
             self._link.ask(
                 self._link.calls.Start, request, self._asked_to("start"), wait_s=wait_s, afterwards=self._afterwards

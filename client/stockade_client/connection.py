@@ -62,6 +62,8 @@ async def connect(
             )
         link.private, link.on_away = info.private, on_away
         link.heartbeats = "heartbeats" in info.features
+        if "arguments-left-out" in info.features:
+            link.most_arguments = response.limits.arguments_bytes
         if not info.private:
             link.patience_s = PATIENCE_S
         yield Daemon(link, info)

@@ -106,6 +106,7 @@ class Link:
         self.address = address
         self.patience_s = PATIENCE_S
         self.heartbeats = False  # whether the daemon sends them on streams of events
+        self.most_arguments = 0  # bytes of a call's; what is longer is left out. 0: the daemon does not know that
         self.private = False  # a daemon that was started for its client's lifetime, and does not come back
         self.gone = False  # it was waited for in vain, and has not answered since
         self.on_away: Callable[[], None] | None = None  # called once for each absence that is waited out

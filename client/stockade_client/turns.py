@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from stockade.v1 import calls_pb2
 from stockade_client import ids
-from stockade_client.calls import LAST_TRY_S, UNKNOWN_PAUSE_S, WAIT_S, WITHDRAW_S, Call
+from stockade_client.calls import LAST_TRY_S, UNKNOWN_PAUSE_S, WAIT_S, WITHDRAW_S, Call, leave_out
 from stockade_client.errors import NotFound, StockadeError
 from stockade_client.link import Link
 from stockade_client.results import CallResult
@@ -27,6 +27,8 @@ class Turn:
             calls=[calls_pb2.TurnCall(call_id=call.call_id, tool=call.tool, arguments=text) for call, text in calls],
             wait_s=WAIT_S,
         )
+        for each in self._request.calls:
+            leave_out(each, link)
         self._asking: asyncio.Future[calls_pb2.Turn] | None = None
 
     async def results(self) -> list[CallResult]:

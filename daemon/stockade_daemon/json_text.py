@@ -15,7 +15,7 @@ from stockade_daemon.json_place import first_fault
 from stockade_daemon.values import Json
 
 MAX_DEPTH = 64
-MAX_BYTES = 2 * 1024 * 1024  # of one value's text: half a gRPC message
+MAX_BYTES = 4 * 1024 * 1024 - 64 * 1024  # of one value's text: what a gRPC message holds beside its other fields
 MAX_DIGITS = 4000  # of one integer: below Python's own limit for converting digits
 
 _SURROGATE = re.compile("[\ud800-\udfff]")

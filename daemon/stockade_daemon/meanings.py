@@ -29,7 +29,7 @@ OF_CODES: Final[dict[str, str]] = {
     "sandbox fails; it is named, with the reason.",
     "SANDBOX_FAILED": "A worker could not be made, or its sandbox broke.",
     "CODE_RUN_FAILED": "A program of a code tool failed. For a tool that this version does not have.",
-    "SEARCH_INVALID_PATTERN": "A search pattern is not valid. For tools that this version does not have.",
+    "SEARCH_INVALID_PATTERN": "A search pattern is not valid; the place is given.",
     "FS_NOT_OBSERVED": "The session has not read the file. Read it, then repeat the change.",
     "FS_PARTIAL_OBSERVATION": "The lines to be changed were not shown. Read them, then repeat.",
     "FS_STALE_VERSION": "The file has changed since it was read. Read it again, then repeat.",

@@ -16,7 +16,7 @@ the decorator. A parameter annotated with `Files` is given the way to the worksp
 something to the agent beside the result. docs/tools.md is the manual.
 """
 
-from stockade_toolkit.contract import Answer, Committed, Entry, Files, Json, Listing, OpenedFile, Span, ToolError
+from stockade_toolkit.contract import Answer, Committed, Entry, Files, Json, Listing, OpenedFile, Place, Span, ToolError
 from stockade_toolkit.declaring import tool
 from stockade_toolkit.telling import tell
 
@@ -28,6 +28,7 @@ __all__ = [
     "Json",
     "Listing",
     "OpenedFile",
+    "Place",
     "Span",
     "ToolError",
     "tell",

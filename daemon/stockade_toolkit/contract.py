@@ -43,6 +43,14 @@ class OpenedFile:
 
 
 @dataclass(frozen=True, slots=True)
+class Place:
+    """Where a path leads in the workspace."""
+
+    path: bytes  # relative to the workspace's root, links followed; b"." is the root
+    directory: bool  # else it is a regular file
+
+
+@dataclass(frozen=True, slots=True)
 class Span:
     """Bytes start to end (exclusive) of an opened file, and what replaces them, literally."""
 
@@ -87,6 +95,13 @@ class Files(Protocol):
 
     def open(self, path: str, *, for_edit: bool = False) -> OpenedFile:
         """The file's content. With for_edit, refused at once where an edit would be (not read, changed since)."""
+
+    def locate(self, path: str) -> Place:
+        """Where a path leads, for a tool that then looks there itself (access "read"). Nothing is observed.
+
+        Refused where nothing is there, where it leads out of the workspace, and for what is neither a directory nor a
+        regular file.
+        """
 
     def showed(self, file: OpenedFile, first: int, last: int) -> None:
         """States that lines `first` to `last` (from 1) are in the answer in full; counts when the call succeeds.

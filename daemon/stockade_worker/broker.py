@@ -8,7 +8,7 @@ import json
 import os
 from typing import Any
 
-from stockade_toolkit import Committed, Entry, Listing, OpenedFile, Span, ToolError
+from stockade_toolkit import Committed, Entry, Listing, OpenedFile, Place, Span, ToolError
 from stockade_worker.frames import MAX_CONTEXT, MOST_CONTEXTS, Channel, Frame
 
 
@@ -29,6 +29,10 @@ class Broker:
             digest=header["digest"],
             size=header["size"],
         )
+
+    def locate(self, path: str) -> Place:
+        header = self._ask({"type": "locate", "path": path}).header
+        return Place(base64.b64decode(header["path_b64"]), header["directory"])
 
     def tell(self, text: str) -> None:
         """What stockade_toolkit.tell does."""

@@ -2,18 +2,23 @@
 
 As pid 1 itself a body would misreport: abort() would look like SIGSEGV and SIGTERM would be ignored. Exit facts travel
 on the control descriptor, which no body can reach: init is not dumpable, so /proc/1/fd and ptrace are closed to it.
-When the body's first process ends, init kills what is left and waits for it, so that what it reports is of all of
-them; then it ends, too.
+When the body's first process ends, what is left has a moment to end by itself: the `tee` of `exec > >(tee log)` still
+has to write what it was given. Then init kills the rest and waits for it, so that what it reports is of all of them,
+and ends, too.
 """
 
 import os
 import signal
-from typing import NoReturn
+import time
+from typing import Final, NoReturn
 
 from stockade_worker import body, kernel
 from stockade_worker.enter import Entered
 from stockade_worker.frames import encode
 from stockade_worker.plan import WorkerPlan
+
+_LAST_S: Final = 0.3  # for what the body's first process has left behind
+_LOOK_S: Final = 0.002
 
 
 def main(entered: Entered, plan: WorkerPlan) -> NoReturn:
@@ -33,7 +38,15 @@ def main(entered: Entered, plan: WorkerPlan) -> NoReturn:
         max_rss_kb = max(max_rss_kb, usage.ru_maxrss)
         if pid == child:
             break  # any other was left to us by a parent that ended first
+    last = time.monotonic() + _LAST_S
     try:
+        while time.monotonic() < last:
+            pid, _, usage = os.wait4(-1, os.WNOHANG)
+            if pid == 0:
+                time.sleep(_LOOK_S)
+                continue
+            cpu_s += usage.ru_utime + usage.ru_stime
+            max_rss_kb = max(max_rss_kb, usage.ru_maxrss)
         os.kill(-1, signal.SIGKILL)  # all of the namespace but us; a fork under way does not escape it
         while True:
             _, _, usage = os.wait4(-1, 0)

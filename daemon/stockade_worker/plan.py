@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
+PROGRAMS = "/run/stockade/bin"  # where the programs are inside that built-in tools run
+
 
 @dataclass(frozen=True, slots=True)
 class WorkerPlan:

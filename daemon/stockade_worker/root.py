@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 
 from stockade_worker import kernel, legible, privileges, secret_files, trees
 from stockade_worker.frames import encode
+from stockade_worker.plan import PROGRAMS
 
 LIBRARY = "/run/stockade/lib"  # where this package and the toolkit are inside
 # Put over what a worker must not see (mounts.py).
@@ -83,7 +84,7 @@ def _refuse_illegible(plan: dict[str, Any]) -> None:
 def build(plan: dict[str, Any]) -> list[str]:
     """Makes the new root the working directory; returns the directories of the host that it shows.
 
-    `plan`: system (host paths), trees (interpreter), library ({name: host path}), files ({path: text}).
+    `plan`: system (host paths), trees (interpreter), library and programs ({name: host path}), files ({path: text}).
     """
     os.umask(0o022)
     os.makedirs("r", 0o755, exist_ok=True)  # the tmpfs below is shared with earlier templates, the mount is not
@@ -95,6 +96,8 @@ def build(plan: dict[str, Any]) -> list[str]:
             covered.append(path)
     for name, source in plan["library"].items():
         _bind_directory(source, f"{LIBRARY}/{name}", _READ_ONLY)
+    for name, source in plan["programs"].items():
+        _bind_file(source, f"{PROGRAMS}/{name}", _READ_ONLY)
     _devices()
     for directory in ("/tmp", "/var/tmp", "/dev/shm", "/proc", "/run", "/var", "/etc", "/home"):
         os.makedirs(_inside(directory), exist_ok=True)

@@ -44,6 +44,26 @@ async def test_a_refused_call_is_a_result_with_a_code(daemon: Daemon, workspace:
     assert [result.error.code for result in results if result.error] == ["UNKNOWN_TOOL"] + ["INVALID_ARGS"] * 4
 
 
+async def test_arguments_that_no_request_can_carry_have_a_recorded_refusal(daemon: Daemon, workspace: Path) -> None:
+    long = json.dumps({"path": "x" * (5 << 20)}).encode()
+    # Below what a message holds, and above what arguments may have.
+    beyond = json.dumps({"path": "x" * (4128768)}).encode()
+    async with daemon.session(workspace, "dev") as session:
+        alone = await session.call_json("read", long, call_id="alone")
+        turn = await session.call_many([("read", {"path": "a.txt"}), ("read", long), ("read", beyond)])
+        for result, size in ((alone, len(long)), (turn[1], len(long)), (turn[2], len(beyond))):
+            assert result.error is not None
+            assert result.error.code == "INVALID_ARGS"
+            assert f"{size} bytes" in result.error.message
+        assert turn[0].ok
+        assert (await session.call_json("read", long, call_id="alone")) == alone
+        with pytest.raises(AlreadyExists):
+            await session.call_json("read", b'{"path": "a.txt"}', call_id="alone")
+        async with session.events(call_id="alone") as events:
+            taken = await anext(events)
+    assert (taken.type, taken.body["arguments"], taken.body["arguments_size"]) == ("tool/call", "", len(long))
+
+
 async def test_the_calls_of_a_turn_have_their_results_in_order(daemon: Daemon, workspace: Path) -> None:
     async with daemon.session(workspace, "dev") as session:
         first, second = await session.call_many([("read", {"path": "a.txt"}), ("read", b'{"path": "b.txt"}')])

@@ -195,6 +195,10 @@ def test_without_user_namespaces_a_profile_that_allows_it_runs_functions_in_plac
     }  # fmt: skip
     assert "refuses user namespaces" in layers["user"]["reason"]
     assert "a view" in is_refused(run, workspace, str(lesser))
+    for tool in ("grep", "glob"):
+        searched = json.loads(run("call", tool, '{"pattern": "one"}', *where).stdout)
+        assert searched["error"]["code"] == "SANDBOX_UNAVAILABLE"
+        assert "a view" in searched["error"]["message"]
     strict = json.loads(run("call", "read", '{"path": "a.txt"}', "--profile", "strict", *where[2:]).stdout)
     assert strict["error"]["code"] == "SANDBOX_UNAVAILABLE"
     assert "requires layers" in strict["error"]["message"]

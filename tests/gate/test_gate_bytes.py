@@ -60,14 +60,20 @@ async def test_the_mode_is_kept(actor: "Actor", root: Path, mode: int) -> None:
     assert stat.S_IMODE((root / "a").stat().st_mode) == mode
 
 
-async def test_new_files_and_directories_have_plain_modes(actor: "Actor", root: Path) -> None:
-    previous = os.umask(0o077)
+@pytest.mark.parametrize(
+    ("mask", "file", "directory"),
+    [(0o022, 0o644, 0o755), (0o002, 0o664, 0o775), (0o077, 0o600, 0o700), (0, 0o664, 0o775)],
+)
+async def test_new_files_and_directories_have_the_modes_that_the_umask_leaves(
+    actor: "Actor", root: Path, mask: int, file: int, directory: int
+) -> None:
+    previous = os.umask(mask)
     try:
         await actor.write("d/a", b"1\n")
     finally:
         os.umask(previous)
-    assert stat.S_IMODE((root / "d/a").stat().st_mode) == 0o644
-    assert stat.S_IMODE((root / "d").stat().st_mode) == 0o755
+    assert stat.S_IMODE((root / "d/a").stat().st_mode) == file
+    assert stat.S_IMODE((root / "d").stat().st_mode) == directory
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
@@ -178,7 +184,6 @@ async def test_a_read_only_file_is_refused(actor: "Actor", root: Path, refused: 
     assert (root / "a").read_bytes() == b"1\n"
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write to any directory")
 async def test_a_read_only_directory_is_refused_and_nothing_stays(actor: "Actor", root: Path, refused: Refused) -> None:
     (root / "ro").mkdir()
     (root / "ro/a").write_bytes(b"1\n")
@@ -224,10 +229,16 @@ async def test_what_is_handed_out_cannot_be_changed(actor: "Actor", root: Path) 
 async def test_what_is_too_large_is_refused_before_it_is_read(
     actor: "Actor", root: Path, refused: Refused, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with (root / "sparse").open("wb") as file:
-        file.truncate(1 << 40)
+    for name, head in (("text", b"x" * (1 << 17)), ("sparse", b"")):
+        with (root / name).open("wb") as file:
+            file.write(head)
+            file.truncate(1 << 40)
     with refused("FS_TOO_LARGE", str(content.MAX_FILE_BYTES)):
+        await actor.read("text")
+    with refused("FS_NOT_TEXT", "NUL"):
         await actor.read("sparse")
+    with refused("FS_TOO_LARGE"):
+        await actor.gate.decide(WriteIntent("sparse", b"1"))
     with refused("FS_TOO_LARGE"):
         await actor.gate.decide(WriteIntent("h", bytes(content.MAX_FILE_BYTES + 1)))
 

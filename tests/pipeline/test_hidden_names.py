@@ -31,6 +31,14 @@ async def test_no_tool_sees_a_hidden_name(daemon: Daemon, workspace: Path, profi
                 result = await call
                 assert result.error is not None
                 assert result.error.code == "FS_NOT_FOUND"
+        for tool, arguments in (("grep", {"pattern": "TOKEN"}), ("glob", {"pattern": "**/{.env,*.key}"})):
+            found = await session.call(tool, **arguments)
+            assert isinstance(found.value, dict)
+            assert found.value["total"] == 0
+            for path in (".env", "d/one.key"):
+                named = await session.call(tool, pattern="TOKEN", path=path)
+                assert named.error is not None
+                assert named.error.code == "FS_NOT_FOUND"
         result = await session.call("shell", command="ls -aR; grep -r TOKEN .; echo new > .env; cat .env")
         events = [event async for event in session.events()]
     assert isinstance(result.value, dict)

@@ -112,6 +112,11 @@ def _applied(data: bytes, spans: list[Span]) -> bytes:
     return b"".join([*parts, data[reached:]])
 
 
+def _places(plain: str, old: str) -> int:
+    """How often it begins, overlapping ones counted."""
+    return sum(plain.startswith(old, at) for at in range(len(plain)))
+
+
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "latin-1"])
 def test_random_replacements_are_those_of_a_plain_string(encoding: str) -> None:
     seed = random.randrange(2**32)
@@ -127,7 +132,7 @@ def test_random_replacements_are_those_of_a_plain_string(encoding: str) -> None:
             old = "".join(chance.choices(alphabet, k=chance.randrange(1, 4)))
             new = "".join(chance.choices(alphabet, k=chance.randrange(0, 4)))
             everywhere = chance.random() < 0.6
-            if old == new or plain.count(old) == 0 or (plain.count(old) > 1 and not everywhere):
+            if old == new or plain.count(old) == 0 or (_places(plain, old) > 1 and not everywhere):
                 with pytest.raises(ToolError):
                     changing.replace(Replacement(old, new, everywhere))
                 continue

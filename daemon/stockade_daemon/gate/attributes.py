@@ -4,8 +4,11 @@ import errno
 import os
 import stat
 from contextlib import suppress
+from typing import Final
 
 from stockade_daemon.gate.names import shown
+
+_USUAL_MASK: Final = 0o022  # where the kernel does not say (before Linux 4.7)
 
 # Names that the file system makes up or that belong to one inode or to its bytes; copying them is refused or wrong.
 _NOT_COPIED = ("security.capability", "security.evm", "security.ima", "system.nfs4_acl")
@@ -24,6 +27,19 @@ def writable(directory: int, name: bytes, status: os.stat_result) -> bool:
     A replacement needs no right to the file itself, so a read-only file would not stop it; and root is never stopped.
     """
     return bool(status.st_mode & 0o222) and os.access(name, os.W_OK, dir_fd=directory)
+
+
+def takes_names(directory: int) -> bool:
+    """Whether names may be made and removed in the directory: by the same rules as `writable` has for files."""
+    return bool(os.fstat(directory).st_mode & 0o222) and os.access(f"/proc/self/fd/{directory}", os.W_OK | os.X_OK)
+
+
+def new_mode(most: int) -> int:
+    """The mode of something new: `most` without what the daemon's umask takes away (umask(2)), and never writable for
+    everybody, as a daemon that was started carelessly would have it."""
+    with open("/proc/self/status", encoding="ascii", errors="replace") as lines:
+        mask = next((int(line.split()[1], 8) for line in lines if line.startswith("Umask:")), _USUAL_MASK)
+    return most & ~mask & ~0o002
 
 
 def carry(source: int, status: os.stat_result, target: int) -> list[str]:

@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from stockade_daemon.gate.paths import Resolved
-from stockade_daemon.gate.refusals import Moved, is_directory, not_regular, refuse_os_error, too_large
+from stockade_daemon.gate.refusals import Moved, binary, is_directory, not_regular, refuse_os_error, too_large
 
 MAX_FILE_BYTES: Final = 64 * 1024 * 1024
 
 _CHUNK: Final = 1024 * 1024
+_LOOKED_AT: Final = 64 * 1024  # of a file that is too large to be taken, to say what it is
 # The type can change between a look and the opening: O_NONBLOCK so that a FIFO without a writer does not hang,
 # O_NOCTTY so that a terminal does not become ours.
 _READ: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY | os.O_CLOEXEC
@@ -50,8 +51,11 @@ def require_regular(place: Resolved) -> None:
         _require_regular(place.status.st_mode, place.asked)
 
 
-def take(place: Resolved, *, limit: int = MAX_FILE_BYTES) -> Snapshot:
-    """The bytes of an existing file. Raises GateRefusal by kind, size and permission; Moved."""
+def take(place: Resolved, *, limit: int = MAX_FILE_BYTES, as_text: bool = False) -> Snapshot:
+    """The bytes of an existing file. With `as_text`, one that is too large is called binary where it begins so.
+
+    Raises GateRefusal by kind, size and permission; Moved.
+    """
     require_regular(place)
     try:
         descriptor = os.open(place.name, _READ, dir_fd=place.parent)
@@ -60,17 +64,19 @@ def take(place: Resolved, *, limit: int = MAX_FILE_BYTES) -> Snapshot:
             raise Moved from error  # now a link, gone, or a socket
         raise refuse_os_error(error, "open", place.asked) from error
     try:
-        return take_open(descriptor, place.asked, limit=limit)
+        return take_open(descriptor, place.asked, limit=limit, as_text=as_text)
     finally:
         os.close(descriptor)
 
 
-def take_open(descriptor: int, path: bytes, *, limit: int = MAX_FILE_BYTES) -> Snapshot:
+def take_open(descriptor: int, path: bytes, *, limit: int = MAX_FILE_BYTES, as_text: bool = False) -> Snapshot:
     """The bytes behind a descriptor, from the beginning; `path` is for messages."""
     try:
         status = os.fstat(descriptor)
         _require_regular(status.st_mode, path)
         if status.st_size > limit:
+            if as_text and b"\0" in os.pread(descriptor, _LOOKED_AT, 0):
+                raise binary(path, status.st_size)
             raise too_large(path, status.st_size, limit)
         chunks = []
         size = 0

@@ -15,18 +15,19 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from stockade_daemon.errors import GateRefusal, ToolFailure
-from stockade_daemon.gate import attributes, listing, outside, repositories, suggest
+from stockade_daemon.gate import attributes, locating, outside, repositories, suggest
 from stockade_daemon.gate.content import MAX_FILE_BYTES, Snapshot, require_regular, sealed, take
 from stockade_daemon.gate.decision import admit_edit, plan_edit, plan_write
 from stockade_daemon.gate.hidden import Hidden, not_to_be_written
 from stockade_daemon.gate.intents import Committed, EditIntent, Planned, WriteIntent
 from stockade_daemon.gate.listing import Listed
+from stockade_daemon.gate.locating import Located
 from stockade_daemon.gate.locks import Key, held, is_held
 from stockade_daemon.gate.names import encoded, shown
 from stockade_daemon.gate.observations import Observation, Observations, restored
 from stockade_daemon.gate.paths import Resolved, resolve, spelled
 from stockade_daemon.gate.protected import Protected
-from stockade_daemon.gate.publish import Method, method_for, publish, read_only, recheck, settled
+from stockade_daemon.gate.publish import Method, closed, method_for, publish, read_only, recheck, settled
 from stockade_daemon.gate.refusals import is_directory, os_errors, too_large
 from stockade_daemon.gate.temporary import new_name
 from stockade_daemon.gate.threads import aside, finished
@@ -93,7 +94,26 @@ class Gate:
         FS_PROTECTED. So a body that looks for text in stale bytes never gets to say that it is not there.
         Raises GateRefusal FS_* by path, kind, size and permission; ArgumentsRefusal INVALID_ARGS.
         """
+        try:
+            return await self._read(path, editing=editing)
+        except GateRefusal as refusal:
+            if not editing or refusal.code != "FS_STALE_VERSION":
+                raise
+        await self._commits_are_known(path)
+        return await self._read(path, editing=editing)
 
+    async def _commits_are_known(self, path: str) -> None:
+        """Waits for a commit to this file that is under way: its bytes may be on the disk already, and what the session
+        knows not yet be of them."""
+
+        def real() -> bytes:
+            with resolve(self._workspace, path) as place:
+                return place.real
+
+        async with held(self._key(await aside(lambda: settled(real, encoded(path))))):
+            pass
+
+    async def _read(self, path: str, *, editing: bool) -> Opened:
         def work() -> tuple[_Look, Snapshot, int]:
             look = settled(lambda: self._look(path, writing=editing), encoded(path))
             if look.disk is None:
@@ -114,6 +134,14 @@ class Gate:
         self._handles[handle] = Observation(look.real, look.asked, disk.digest, len(disk.content), disk.lines)
         return Opened(handle, descriptor, shown(look.real), disk.digest, len(disk.content))
 
+    async def locate(self, path: str) -> Located:
+        """Where a path of a directory or a regular file leads; nothing is read, and nothing is observed.
+
+        Raises GateRefusal FS_* by path, kind and permission; ArgumentsRefusal INVALID_ARGS.
+        """
+
+        return await aside(lambda: settled(lambda: locating.locate(self._workspace, self._hidden, path), encoded(path)))
+
     async def entries(self, path: str, *, first: int, most: int) -> Listed:
         """The names of a directory, without the hidden ones, from number `first` on, `most` of them. Observes nothing.
 
@@ -121,17 +149,7 @@ class Gate:
         """
 
         def look() -> Listed:
-            asked = spelled(self._workspace, path)
-            if self._hidden.hides(asked):
-                raise self._not_found(asked)
-            with resolve(self._workspace, path) as place:
-                if place.status is None or self._holds(place):
-                    raise self._not_found(place.asked)
-                with os_errors("list", place.asked):
-                    covered = frozenset(self._hidden.names())
-                return listing.window(
-                    place, first, most, hides=lambda name: name in covered or self._hidden.hides(name)
-                )
+            return locating.entries(self._workspace, self._hidden, path, first=first, most=most)
 
         return await aside(lambda: settled(look, encoded(path)))
 
@@ -197,6 +215,15 @@ class Gate:
         """
         if isinstance(intent, WriteIntent) and len(intent.content) > MAX_FILE_BYTES:
             raise too_large(encoded(intent.path), len(intent.content), MAX_FILE_BYTES)
+        try:
+            return await self._decide(intent)
+        except GateRefusal as refusal:
+            if refusal.code != "FS_STALE_VERSION":
+                raise
+        await self._commits_are_known(intent.path)
+        return await self._decide(intent)
+
+    async def _decide(self, intent: EditIntent | WriteIntent) -> Planned:
         creating = isinstance(intent, WriteIntent)
         look = await aside(
             lambda: settled(lambda: self._look(intent.path, writing=True, creating=creating), encoded(intent.path))
@@ -328,7 +355,9 @@ class Gate:
             require_regular(place)
             if writing:
                 self._may_write(place)
-            disk = take(place) if place.status is not None else None
+                if not attributes.takes_names(place.parent):
+                    raise closed(place.asked, place.parent)
+            disk = take(place, as_text=not creating) if place.status is not None else None
             if writing and disk is not None and not attributes.writable(place.parent, place.name, disk.status):
                 raise read_only(place.asked, disk.status)
             return _Look(place.real, place.asked, place.as_directory, disk)

@@ -26,9 +26,6 @@ from stockade_daemon.gate.workspace import Workspace
 
 Method: TypeAlias = Literal["create", "replace", "in place", "none"]
 
-FILE_MODE: Final = 0o644
-DIRECTORY_MODE: Final = 0o755
-
 _LOOKS: Final = 32  # at a path that keeps changing under our eyes, before we say so
 
 T = TypeVar("T")
@@ -59,6 +56,8 @@ def recheck(place: Resolved, planned: Planned) -> Snapshot | None:
     """The file that `planned` was decided about, still with the same bytes. Raises GateRefusal; Moved."""
     if place.real != planned.real:
         raise stale(place.asked, f"leads to {shown(place.real)} now, and led to {shown(planned.real)} before")
+    if not attributes.takes_names(place.parent):
+        raise closed(place.asked, place.parent)
     if planned.before is None:
         if place.status is not None:
             raise stale(place.asked, "has appeared since this was decided")
@@ -73,6 +72,16 @@ def recheck(place: Resolved, planned: Planned) -> Snapshot | None:
     if not attributes.writable(place.parent, place.name, disk.status):
         raise read_only(place.asked, disk.status)
     return disk
+
+
+def closed(path: bytes, directory: int) -> GateRefusal:
+    """Of a file in a directory where no name can be made: every new content begins as a file beside the old one."""
+    mode = stat.S_IMODE(os.fstat(directory).st_mode)
+    return GateRefusal(
+        "FS_PERMISSION_DENIED",
+        f"{shown(path)} may not be written: its directory takes no new names (mode {mode:04o}). "
+        "Make the directory writable first, or choose another one.",
+    )
 
 
 def read_only(path: bytes, status: os.stat_result) -> GateRefusal:
@@ -126,11 +135,11 @@ def _create(workspace: Workspace, place: Resolved, planned: Planned, name: bytes
             flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
             parent = os.open(part, flags, dir_fd=above)
             opened.callback(os.close, parent)
-            attributes.like_directory(above, parent, DIRECTORY_MODE | _group_bit(above))
+            attributes.like_directory(above, parent, attributes.new_mode(0o777) | _group_bit(above))
             _sync_directory(above)
         with temporary(parent, name) as new:
             write_all(new.descriptor, planned.content)
-            attributes.like_directory(parent, new.descriptor, FILE_MODE)
+            attributes.like_directory(parent, new.descriptor, attributes.new_mode(0o666))
             os.fsync(new.descriptor)
             _stay(workspace, place)
             try:

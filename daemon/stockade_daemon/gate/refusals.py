@@ -103,6 +103,13 @@ def outside(path: bytes, why: str) -> GateRefusal:
     )
 
 
+def binary(path: bytes, size: int) -> GateRefusal:
+    return GateRefusal(
+        "FS_NOT_TEXT",
+        f"{shown(path)} is a binary file of {size} bytes: it has NUL bytes. Look at it with a command in `shell`.",
+    )
+
+
 def too_large(path: bytes, size: int, limit: int) -> GateRefusal:
     return GateRefusal(
         "FS_TOO_LARGE",

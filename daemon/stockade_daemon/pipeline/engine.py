@@ -11,10 +11,10 @@ from types import MappingProxyType
 from stockade_daemon.errors import ArgumentsRefusal, InfrastructureFailure, PolicyRefusal, Refusal, RequestError
 from stockade_daemon.ledger.records import CallRecord, SessionRecord
 from stockade_daemon.pipeline import cards, outcomes, views
-from stockade_daemon.pipeline.arguments import INLINE_ARGUMENTS, recorded_arguments
+from stockade_daemon.pipeline.arguments import INLINE_ARGUMENTS, recorded_arguments, too_many
 from stockade_daemon.pipeline.context import CallUnderWay, LiveSession, Services
 from stockade_daemon.pipeline.finalize import finalize
-from stockade_daemon.pipeline.identity import check_call_id, check_same, digest, frozen
+from stockade_daemon.pipeline.identity import check_call_id, check_same, frozen
 from stockade_daemon.pipeline.listing import Listed, listed
 from stockade_daemon.pipeline.observe import Observer, observe
 from stockade_daemon.pipeline.output import PARTS, Output, file_of
@@ -24,13 +24,13 @@ from stockade_daemon.pipeline.run import run
 from stockade_daemon.pipeline.scheduler import Scheduler, cancelled
 from stockade_daemon.pipeline.sessions import Sessions
 from stockade_daemon.pipeline.stop import Cause, Clock, Stop
-from stockade_daemon.pipeline.turn import Place, Turn, Wanted
+from stockade_daemon.pipeline.turn import Place, Turn, Wanted, as_wanted
 from stockade_daemon.policy.subjects import Judged, Settled
 from stockade_daemon.values import Json, Manifest
 
 _log = logging.getLogger(__name__)
 _NO_ARGUMENTS: Mapping[str, Json] = MappingProxyType({})
-MAX_ARGUMENTS = 2 * 1024 * 1024  # bytes: half a message
+_NOTHING: Mapping[str, int] = MappingProxyType({})
 
 
 class Engine:
@@ -66,45 +66,49 @@ class Engine:
             finally:
                 await engine.drain(grace_s)
 
-    async def begin(self, session_id: str, call_id: str, tool: str, text: bytes) -> None:
+    async def begin(self, session_id: str, call_id: str, tool: str, text: bytes, *, left_out: int = 0) -> None:
         """Records a call and starts it; the same call again is nothing.
 
-        Raises RequestError: NOT_FOUND, INVALID_ARGUMENT, ALREADY_EXISTS, FAILED_PRECONDITION, RESOURCE_EXHAUSTED.
+        left_out: bytes of arguments that are not in `text` because they are too many; the call is refused.
+        Raises RequestError: NOT_FOUND, INVALID_ARGUMENT, ALREADY_EXISTS, FAILED_PRECONDITION.
         """
         check_call_id(call_id)
-        _check_size(text)
+        call = as_wanted(call_id, tool, text, left_out=left_out)
         in_turn = self._turns.place((session_id, call_id))
         if in_turn is not None:
-            check_same(call_id, in_turn[2].digest, digest(tool, text))
+            check_same(call_id, in_turn[2].digest, call.digest)
             return  # it begins when its place has come
         # Shielded: a request that is dropped here must not leave a call that is recorded and never run.
-        failure = await asyncio.shield(self._start(session_id, call_id, tool, text, None))
+        failure = await asyncio.shield(self._start(session_id, call, None))
         if failure is not None:
             raise failure
 
-    async def begin_turn(self, session_id: str, turn_id: str, calls: Sequence[tuple[str, str, bytes]]) -> Turn:
+    async def begin_turn(
+        self,
+        session_id: str,
+        turn_id: str,
+        calls: Sequence[tuple[str, str, bytes]],
+        *,
+        left_out: Mapping[str, int] = _NOTHING,
+    ) -> Turn:
         """Starts the calls (id, tool, arguments) of one turn in their order; the same turn again is nothing.
 
-        Raises RequestError as `begin` does, before any call is recorded.
+        left_out: as in `begin`, by the call's id. Raises RequestError as `begin` does, before any call is recorded.
         """
-        for _, _, text in calls:
-            _check_size(text)
-        wanted = [Wanted(call_id, tool, text, digest(tool, text)) for call_id, tool, text in calls]
+        wanted = [as_wanted(*each, left_out=left_out.get(each[0], 0)) for each in calls]
         return await self._turns.begin(session_id, turn_id, wanted)
 
-    def _start(
-        self, session_id: str, call_id: str, tool: str, text: bytes, place: Place | None
-    ) -> asyncio.Task[Exception | None]:
-        key = (session_id, call_id)
+    def _start(self, session_id: str, wanted: Wanted, place: Place | None) -> asyncio.Task[Exception | None]:
+        key = (session_id, wanted.call_id)
         before = self._starting.get(key)
-        starting = self._tasks.create_task(self._begin(session_id, call_id, tool, text, before, place))
+        starting = self._tasks.create_task(self._begin(session_id, wanted, before, place))
         self._starting[key] = starting
         starting.add_done_callback(lambda task: self._starting.pop(key) if self._starting.get(key) is task else None)
         return starting
 
     async def _take(self, session_id: str, wanted: Wanted, place: Place) -> Exception | None:
         """Starts a call whose place in a turn has come. One that was known before is waited for."""
-        failure = await self._start(session_id, wanted.call_id, wanted.tool, wanted.text, place)
+        failure = await self._start(session_id, wanted, place)
         under_way = self._under_way.get((session_id, wanted.call_id))
         if failure is None and (under_way is None or under_way.place is not place):
             await place.results_before()
@@ -124,9 +128,7 @@ class Engine:
     async def _begin(
         self,
         session_id: str,
-        call_id: str,
-        tool: str,
-        text: bytes,
+        wanted: Wanted,
         before: asyncio.Task[Exception | None] | None,
         place: Place | None,
     ) -> Exception | None:
@@ -138,34 +140,36 @@ class Engine:
         try:
             if before is not None:
                 await asyncio.wait([before])
-            under_way = self._under_way.get((session_id, call_id))
+            under_way = self._under_way.get((session_id, wanted.call_id))
             if under_way is not None:
-                check_same(call_id, under_way.call.digest, digest(tool, text))
+                check_same(wanted.call_id, under_way.call.digest, wanted.digest)
                 return None
             if self._draining or session_id in self._closing or not self.sessions.is_live(session_id):
                 # Where no new call is taken, or the session is no longer open, a repeated start still finds its call.
                 # Elsewhere recording the call finds that out, in the same transaction.
-                known = await self._services.ledger.call(session_id, call_id)
+                known = await self._services.ledger.call(session_id, wanted.call_id)
                 if known is not None:
-                    check_same(call_id, known.digest, digest(tool, text))
+                    check_same(wanted.call_id, known.digest, wanted.digest)
                     return None
             if place is None:
                 await self._admit(session_id)
             live = await self.sessions.live(session_id)
-            await self._record_and_start(live, call_id, tool, text, place or Place())
+            await self._record_and_start(live, wanted, place or Place())
         except Exception as error:
             return error
         return None
 
-    async def _record_and_start(self, live: LiveSession, call_id: str, tool: str, text: bytes, place: Place) -> None:
-        session = live.session
+    async def _record_and_start(self, live: LiveSession, wanted: Wanted, place: Place) -> None:
+        session, call_id, text = live.session, wanted.call_id, wanted.text
         manifest: Manifest | None = None
         refusal: Refusal | None = None
         arguments = _NO_ARGUMENTS
         registry = self._services.tools.current
         try:
             # Pure: nothing happens here but looking at the text, so the record still comes first.
-            manifest = self._services.tools.find(tool, live.tools)
+            manifest = self._services.tools.find(wanted.tool, live.tools)
+            if wanted.left_out:
+                raise too_many(wanted.left_out)
             arguments = registry.parse(manifest, text)
         except ArgumentsRefusal as error:
             refusal = error
@@ -174,11 +178,11 @@ class Engine:
             refusal = PolicyRefusal("DENIED", live.barred.reason)
         place.exclusive = refusal is not None or manifest is None or not manifest.parallel_safe
         refusal = place.refusal or refusal
-        call = frozen(session.session_id, call_id, tool, text, arguments)
+        call = frozen(session.session_id, call_id, wanted.tool, text, arguments, digest=wanted.digest)
         judged = Judged(session, call, manifest) if manifest is not None else None
         body: dict[str, Json] = {
             "tool": call.tool,
-            **recorded_arguments(text),
+            **recorded_arguments(text, left_out=wanted.left_out),
             "digest": call.digest,
             "profile_digest": live.digest,
         }
@@ -385,10 +389,3 @@ class Engine:
         await asyncio.gather(*(self._stop(key, "draining") for key in list(self._under_way)))
         for turn in turns:
             await turn.over.wait()
-
-
-def _check_size(text: bytes) -> None:
-    if len(text) > MAX_ARGUMENTS:
-        raise RequestError(
-            "RESOURCE_EXHAUSTED", f"arguments of {len(text)} bytes are more than the {MAX_ARGUMENTS} allowed"
-        )

@@ -2,6 +2,7 @@
 
     body → context       for the agent, after the result, whatever that is
     body → open          the gate reads; the body gets sealed bytes
+    body → locate        the gate says where a path leads; a body with a view looks there itself
     body → showed        remembered, and told to the gate when the call has succeeded
     body → list          the gate looks; the body gets a window of the names
     body → edit-intent   decided, asked about if the profile says so, committed
@@ -123,6 +124,8 @@ class _Conversation:
                     raise self._error(frame)
                 case "open":
                     await self._answer(self._open(frame))
+                case "locate":
+                    await self._answer(self._locate(frame))
                 case "context":
                     await self._answer(self._note_context(frame))
                 case "showed":
@@ -223,6 +226,9 @@ class _Conversation:
             "size": opened.size,
         }
         return header, opened.descriptor
+
+    async def _locate(self, frame: Frame) -> tuple[dict[str, Json], int | None]:
+        return wishes.located(await self._gate.locate(wishes.path(frame))), None
 
     async def _note_showed(self, frame: Frame) -> tuple[dict[str, Json], int | None]:
         handle, first, last = (frame.header.get(name) for name in ("handle", "first", "last"))

@@ -38,7 +38,9 @@ def digest(tool: str, arguments: bytes) -> str:
     return hashlib.sha256(tool.encode("utf-8", "backslashreplace") + b"\0" + arguments).hexdigest()
 
 
-def frozen(session_id: str, call_id: str, tool: str, text: bytes, arguments: Mapping[str, Json]) -> Call:
+def frozen(
+    session_id: str, call_id: str, tool: str, text: bytes, arguments: Mapping[str, Json], *, digest: str
+) -> Call:
     """The call, as every stage will see it."""
     return Call(
         session_id=session_id,
@@ -47,5 +49,5 @@ def frozen(session_id: str, call_id: str, tool: str, text: bytes, arguments: Map
         tool=tool[:_TOOL],
         arguments_text=text,
         arguments=arguments,
-        digest=digest(tool, text),
+        digest=digest,
     )

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from stockade_daemon.errors import Refusal
+from stockade_daemon.pipeline.arguments import MAX_ARGUMENTS, stand_in
+from stockade_daemon.pipeline.identity import digest
 from stockade_daemon.pipeline.stop import Cause, Stopped
 from stockade_daemon.pipeline.stopped import before_dispatch
 
@@ -30,6 +32,14 @@ class Wanted:
     tool: str
     text: bytes  # the arguments
     digest: str
+    left_out: int = 0  # bytes of arguments that are not in `text`, because they are too many; 0: all are
+
+
+def as_wanted(call_id: str, tool: str, text: bytes, *, left_out: int = 0) -> Wanted:
+    """The call; arguments that are too long to be taken are left out."""
+    if len(text) > MAX_ARGUMENTS:
+        text, left_out = b"", len(text)
+    return Wanted(call_id, tool, text, digest(tool, text if not left_out else stand_in(left_out)), left_out)
 
 
 class Place:

@@ -2,6 +2,7 @@
 
     write-intent   path; the content is the blob
     edit-intent    a handle of an opened file, and spans of it
+    locate         path
     list           path, first, most
     image          the blob
     todos          the whole list
@@ -16,6 +17,7 @@ from stockade_daemon import json_text
 from stockade_daemon.errors import ToolFailure
 from stockade_daemon.gate.intents import Committed, Planned, WriteIntent
 from stockade_daemon.gate.listing import Listed
+from stockade_daemon.gate.locating import Located
 from stockade_daemon.gate.spans import Span
 from stockade_daemon.values import Image, Json, Manifest
 from stockade_worker.frames import MAX_IMAGE, Frame, image_kind
@@ -41,6 +43,12 @@ def path(frame: Frame) -> str:
     except ValueError as error:
         raise broken(f"a path that is no text: {error}") from error
     return text
+
+
+def located(place: Located) -> dict[str, Json]:
+    """The answer to a locate frame."""
+    path_b64 = base64.b64encode(place.real).decode("ascii")
+    return {"type": "located", "path_b64": path_b64, "directory": place.directory}
 
 
 def write(frame: Frame) -> WriteIntent:

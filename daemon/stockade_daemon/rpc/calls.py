@@ -37,13 +37,20 @@ class CallsService(calls_pb2_grpc.CallsServicer):
 
     @wire.unary
     async def Start(self, request: calls_pb2.StartCallRequest, context: Any) -> calls_pb2.Call:
-        await self._engine.begin(request.session_id, request.call_id, request.tool, request.arguments)
+        await self._engine.begin(
+            request.session_id,
+            request.call_id,
+            request.tool,
+            request.arguments,
+            left_out=min(request.arguments_left_out, wire.LARGEST),
+        )
         return await self._call(request.session_id, request.call_id, request.wait_s)
 
     @wire.unary
     async def StartTurn(self, request: calls_pb2.StartTurnRequest, context: Any) -> calls_pb2.Turn:
         calls = [(each.call_id, each.tool, each.arguments) for each in request.calls]
-        turn = await self._engine.begin_turn(request.session_id, request.turn_id, calls)
+        left_out = {each.call_id: min(each.arguments_left_out, wire.LARGEST) for each in request.calls}
+        turn = await self._engine.begin_turn(request.session_id, request.turn_id, calls, left_out=left_out)
         with suppress(TimeoutError):
             async with asyncio.timeout(min(request.wait_s, _LONGEST_WAIT_S)):
                 await turn.over.wait()

@@ -8,8 +8,8 @@ from typing import Any
 from stockade.v1 import daemon_pb2, daemon_pb2_grpc
 from stockade_daemon import json_text
 from stockade_daemon.errors import SandboxFailure
+from stockade_daemon.pipeline.arguments import MAX_ARGUMENTS
 from stockade_daemon.pipeline.doctor import examine
-from stockade_daemon.pipeline.engine import MAX_ARGUMENTS
 from stockade_daemon.pipeline.rules import Rules
 from stockade_daemon.profiles import read as profiles
 from stockade_daemon.rpc import wire
@@ -42,7 +42,7 @@ class DaemonService(daemon_pb2_grpc.DaemonServicer):
         return daemon_pb2.GetInfoResponse(
             version=version(),
             protocol="stockade.v1",
-            features=["heartbeats", *(["profile-files"] if self._rules.private else [])],
+            features=["heartbeats", "arguments-left-out", *(["profile-files"] if self._rules.private else [])],
             limits=daemon_pb2.Limits(
                 message_bytes=wire.MESSAGE_BYTES,
                 arguments_bytes=MAX_ARGUMENTS,

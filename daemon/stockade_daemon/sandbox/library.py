@@ -1,6 +1,7 @@
 """Where the code that runs inside lies, and the interpreter that runs it."""
 
 import functools
+import importlib.metadata
 import importlib.util
 import os
 import shlex
@@ -32,10 +33,26 @@ def packages() -> dict[str, str]:
     return {name: str(_package(name)) for name in ("stockade_worker", "stockade_toolkit")}
 
 
+def programs() -> dict[str, str]:
+    """Programs to mount inside, by name: those that built-in tools run. What is not installed is left out."""
+    path = _ripgrep()
+    return {"rg": path} if path is not None and os.path.isfile(path) else {}
+
+
 def opened(directory: str) -> str:
     """The command that lets every uid read a directory which workers run from; one of ours is not closed alone."""
     ours = sorted(packages().values())
     return f"chmod -R go+rX {shlex.join(ours if directory in ours else [directory])}"
+
+
+@functools.cache
+def _ripgrep() -> str | None:
+    """The program of the distribution `ripgrep` in this environment; not whichever one PATH has."""
+    try:
+        files = importlib.metadata.files("ripgrep") or []
+    except importlib.metadata.PackageNotFoundError:
+        return None
+    return next((os.path.realpath(file.locate()) for file in files if file.name == "rg"), None)
 
 
 def _package(name: str) -> Path:

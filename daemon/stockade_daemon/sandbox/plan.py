@@ -14,7 +14,8 @@ INSIDE_UID = 1000
 HOSTNAME = "stockade"
 # Bodies of the built-in tools share a template; importing them is safe, because they are ours.
 MODULES = tuple(
-    f"stockade_worker.tools.{name}" for name in ("read", "edit", "write", "multi_edit", "list", "todo_write")
+    f"stockade_worker.tools.{name}"
+    for name in ("read", "edit", "write", "multi_edit", "list", "todo_write", "glob", "grep")
 )
 _HOME = "/tmp"  # noqa: S108 (the worker's own)
 _MOST_RESOLVER = 16 * 1024  # characters of /etc/resolv.conf
@@ -55,6 +56,7 @@ def plan(profile: Profile, *, workspace: str | None, host_uid: int | None) -> Pl
             "secrets": dict(profile.secrets),
             "trees": [each for each in library.trees() if not _below(each, profile.system)],
             "library": library.packages(),
+            "programs": library.programs(),
             "files": _FILES | (_names_of_the_host() if profile.network == "host" else {}),
             "workspace": workspace,
             "interpreter": library.executable(),

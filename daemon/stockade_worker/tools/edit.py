@@ -4,19 +4,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from stockade_toolkit import Answer, Files, ToolError
-from stockade_worker.tools import text
-from stockade_worker.tools.replacing import Replacement, Text
+from stockade_worker.tools.changing import change
+from stockade_worker.tools.replacing import Replacement
 
 
 def run(arguments: Mapping[str, Any], files: Files) -> Answer:
     wanted = Replacement(arguments["old_string"], arguments["new_string"], arguments.get("replace_all", False))
     if wanted.old == wanted.new:
         raise ToolError("INVALID_ARGS", "old_string and new_string are the same; nothing would change")
-    file = files.open(arguments["path"], for_edit=True)
-    data = text.content(file)
-    changing = Text(data, text.decode(data, file.path, arguments.get("encoding")), file.path)
-    count = changing.replace(wanted)
-    done = files.edit(file, changing.spans())
+    done, count = change(files, arguments["path"], arguments.get("encoding"), lambda text: text.replace(wanted))
     value = {
         "path": done.path,
         "replacements": count,

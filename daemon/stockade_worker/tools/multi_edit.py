@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from stockade_toolkit import Answer, Files, ToolError
-from stockade_worker.tools import text
+from stockade_worker.tools.changing import change
 from stockade_worker.tools.replacing import Replacement, Text
 
 
@@ -18,16 +18,9 @@ def run(arguments: Mapping[str, Any], files: Files) -> Answer:
             raise ToolError(
                 "INVALID_ARGS", f"edit {number}: old_string and new_string are the same; leave it out, or correct it"
             )
-    file = files.open(arguments["path"], for_edit=True)
-    data = text.content(file)
-    changing = Text(data, text.decode(data, file.path, arguments.get("encoding")), file.path)
-    counts = []
-    for number, each in enumerate(wanted, start=1):
-        try:
-            counts.append(changing.replace(each))
-        except ToolError as error:
-            raise ToolError(error.code, f"edit {number} of {len(wanted)}: {_looked_in(number, error)}") from None
-    done = files.edit(file, changing.spans())
+    done, counts = change(
+        files, arguments["path"], arguments.get("encoding"), lambda changing: _replaced(changing, wanted)
+    )
     value = {
         "path": done.path,
         "replacements": counts,
@@ -40,6 +33,17 @@ def run(arguments: Mapping[str, Any], files: Files) -> Answer:
     places = "1 place" if sum(counts) == 1 else f"{sum(counts)} places"
     note = f" ({done.note})" if done.note else ""
     return Answer(value, f"Changed {done.path} by {edits} in {places}{note}.\n{done.difference}")
+
+
+def _replaced(changing: Text, wanted: list[Replacement]) -> list[int]:
+    """In how many places each was made."""
+    counts = []
+    for number, each in enumerate(wanted, start=1):
+        try:
+            counts.append(changing.replace(each))
+        except ToolError as error:
+            raise ToolError(error.code, f"edit {number} of {len(wanted)}: {_looked_in(number, error)}") from None
+    return counts
 
 
 def _looked_in(number: int, error: ToolError) -> str:

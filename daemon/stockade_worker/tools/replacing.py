@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from stockade_toolkit import Span, ToolError
 from stockade_worker.tools import text
 
+_SHOWN = 200  # characters of a line in a message
+
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
@@ -51,10 +53,11 @@ class Text:
         places = _places(self._now, each.old)
         if not places:
             raise ToolError("FS_EDIT_NOT_FOUND", _not_found(self._now, each.old, self._path))
-        if len(places) > 1 and not each.everywhere:
+        if not each.everywhere and (len(places) > 1 or _overlapped(self._now, each.old, places[0])):
+            times = f"{len(places)} times" if len(places) > 1 else "several times, overlapping itself,"
             raise ToolError(
                 "FS_AMBIGUOUS_EDIT",
-                f"old_string occurs {len(places)} times in {self._path}; add surrounding lines until it occurs once, "
+                f"old_string occurs {times} in {self._path}; add surrounding lines until it occurs once, "
                 "or set replace_all to true",
             )
         news = [self._fitting(each.new, start, end) for start, end in places]
@@ -155,12 +158,21 @@ def _part(piece: _Kept | str, low: int, high: int) -> _Kept | str:
 
 def _places(characters: str, old: str) -> list[tuple[int, int]]:
     """Where `old` stands, as character positions that do not overlap. The one tolerance: LF in `old` matches the
-    file's own CRLF, where nothing matches exactly."""
-    exact = [(found.start(), found.end()) for found in re.finditer(re.escape(old), characters)]
-    if exact or "\n" not in old or "\r\n" not in characters:
-        return exact
-    tolerant = "\r?\n".join(re.escape(part) for part in re.split("\r?\n", old))
-    return [(found.start(), found.end()) for found in re.finditer(tolerant, characters)]
+    file's own CRLF too, since a text that was read shows no difference between the two."""
+    pattern = _tolerant(old) if "\n" in old and "\r\n" in characters else re.compile(re.escape(old))
+    return [(found.start(), found.end()) for found in pattern.finditer(characters)]
+
+
+def _tolerant(old: str) -> re.Pattern[str]:
+    return re.compile("\r?\n".join(re.escape(part) for part in re.split("(?<!\r)\n", old)))
+
+
+def _overlapped(characters: str, old: str, place: tuple[int, int]) -> bool:
+    """Whether `old` begins again within its only place: which of the two was meant nobody knows."""
+    start, end = place
+    if characters[start:end] == old:
+        return characters.find(old, start + 1) >= 0
+    return _tolerant(old).search(characters, start + 1) is not None
 
 
 def _ending(characters: str, start: int, end: int) -> str:
@@ -174,8 +186,24 @@ def _ending(characters: str, start: int, end: int) -> str:
 
 def _not_found(characters: str, old: str, path: str) -> str:
     hint = "read the file again and copy the text exactly, white space included"
-    if unicodedata.normalize("NFC", old) in unicodedata.normalize("NFC", characters):
+    if _only_lacks_its_end(characters, old):
+        hint = "the file has it at its end, where there is no newline; leave the newline at the end of old_string out"
+    elif unicodedata.normalize("NFC", old) in unicodedata.normalize("NFC", characters):
         hint = "the file has it with other, canonically equivalent Unicode characters; copy the text as `read` shows it"
     elif " ".join(old.split()) and " ".join(old.split()) in " ".join(characters.split()):
-        hint = "the file has it with other white space; copy the text as `read` shows it"
+        hint = f"the file has it with other white space{_nearest(characters, old)}; copy the text as `read` shows it"
     return f"old_string does not occur in {path}; {hint}"
+
+
+def _only_lacks_its_end(characters: str, old: str) -> bool:
+    text, wanted = characters.replace("\r\n", "\n"), old.replace("\r\n", "\n")
+    return wanted.endswith("\n") and wanted != "\n" and text.endswith(wanted[:-1])
+
+
+def _nearest(characters: str, old: str) -> str:
+    """The line with the first words of `old`, its white space made visible; empty where it is not to be found."""
+    words = next((line.split() for line in old.split("\n") if line.strip()), [])
+    for number, line in enumerate(characters.split("\n"), start=1):
+        if words and " ".join(words) in " ".join(line.split()):
+            return f" (line {number} is {line[:_SHOWN]!r}{'…' if len(line) > _SHOWN else ''})"
+    return ""

@@ -102,6 +102,7 @@ class StartCallRequest(_message.Message):
     TOOL_FIELD_NUMBER: _builtins.int
     ARGUMENTS_FIELD_NUMBER: _builtins.int
     WAIT_S_FIELD_NUMBER: _builtins.int
+    ARGUMENTS_LEFT_OUT_FIELD_NUMBER: _builtins.int
     session_id: _builtins.str
     call_id: _builtins.str
     """chosen by the client, unique in its session: 1 to 128 of A-Z a-z 0-9 . _ : -"""
@@ -110,6 +111,10 @@ class StartCallRequest(_message.Message):
     """JSON text as the model wrote it; empty means {}"""
     wait_s: _builtins.float
     """0: return at once"""
+    arguments_left_out: _builtins.int
+    """Where the arguments are longer than Limits.arguments_bytes: their size in bytes, and `arguments` is empty. The call
+    is recorded without them and ends with INVALID_ARGS. A daemon that knows this has the feature "arguments-left-out".
+    """
     def __init__(
         self,
         *,
@@ -118,10 +123,11 @@ class StartCallRequest(_message.Message):
         tool: _builtins.str = ...,
         arguments: _builtins.bytes = ...,
         wait_s: _builtins.float = ...,
+        arguments_left_out: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["arguments", b"arguments", "call_id", b"call_id", "session_id", b"session_id", "tool", b"tool", "wait_s", b"wait_s"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["arguments", b"arguments", "arguments_left_out", b"arguments_left_out", "call_id", b"call_id", "session_id", b"session_id", "tool", b"tool", "wait_s", b"wait_s"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -167,19 +173,23 @@ class TurnCall(_message.Message):
     CALL_ID_FIELD_NUMBER: _builtins.int
     TOOL_FIELD_NUMBER: _builtins.int
     ARGUMENTS_FIELD_NUMBER: _builtins.int
+    ARGUMENTS_LEFT_OUT_FIELD_NUMBER: _builtins.int
     call_id: _builtins.str
     tool: _builtins.str
     arguments: _builtins.bytes
+    arguments_left_out: _builtins.int
+    """as in StartCallRequest"""
     def __init__(
         self,
         *,
         call_id: _builtins.str = ...,
         tool: _builtins.str = ...,
         arguments: _builtins.bytes = ...,
+        arguments_left_out: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["arguments", b"arguments", "call_id", b"call_id", "tool", b"tool"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["arguments", b"arguments", "arguments_left_out", b"arguments_left_out", "call_id", b"call_id", "tool", b"tool"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

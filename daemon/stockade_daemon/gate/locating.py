@@ -1,0 +1,54 @@
+"""Looks at the workspace that observe nothing: where a path leads, and the names in a directory."""
+
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from stockade_daemon.gate import listing, suggest
+from stockade_daemon.gate.content import require_regular
+from stockade_daemon.gate.hidden import Hidden
+from stockade_daemon.gate.listing import Listed
+from stockade_daemon.gate.paths import Resolved, resolve, spelled
+from stockade_daemon.gate.refusals import os_errors
+from stockade_daemon.gate.workspace import Workspace
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """Where a path leads."""
+
+    real: bytes  # relative to the workspace, links followed; `.` is the workspace itself
+    directory: bool  # else a regular file
+
+
+def locate(workspace: Workspace, hidden: Hidden, path: str) -> Located:
+    """Raises GateRefusal by path, kind and permission; ArgumentsRefusal; Moved."""
+    with _found(workspace, hidden, path) as place:
+        assert place.status is not None
+        directory = stat.S_ISDIR(place.status.st_mode)
+        if not directory:
+            require_regular(place)
+        return Located(place.real, directory)
+
+
+def entries(workspace: Workspace, hidden: Hidden, path: str, *, first: int, most: int) -> Listed:
+    """Raises GateRefusal by path, kind and permission, FS_TOO_LARGE; ArgumentsRefusal; Moved."""
+    with _found(workspace, hidden, path) as place:
+        with os_errors("list", place.asked):
+            covered = frozenset(hidden.names())
+        return listing.window(place, first, most, hides=lambda name: name in covered or hidden.hides(name))
+
+
+@contextmanager
+def _found(workspace: Workspace, hidden: Hidden, path: str) -> Iterator[Resolved]:
+    """What is there and not hidden. Raises GateRefusal FS_NOT_FOUND where nothing is."""
+    asked = spelled(workspace, path)
+    if hidden.hides(asked):
+        raise suggest.not_found(workspace, asked, hides=hidden.hides)
+    with resolve(workspace, path) as place:
+        with os_errors("look up", place.asked):
+            absent = place.status is None or hidden.holds(place)
+        if absent:
+            raise suggest.not_found(workspace, place.asked, hides=hidden.hides)
+        yield place

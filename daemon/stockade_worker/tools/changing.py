@@ -1,0 +1,44 @@
+"""A file opened to be changed in places, and the change made: what `edit` and `multi_edit` have in common."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from stockade_toolkit import Committed, Files, ToolError
+from stockade_worker.tools import text
+from stockade_worker.tools.replacing import Text
+
+_TRIES = 50  # as many calls of a session may change one file at a time, each of them losing to all others
+
+T = TypeVar("T")
+
+
+def change(files: Files, path: str, encoding: str | None, replace: Callable[[Text], T]) -> tuple[Committed, T]:
+    """Has `replace` make its replacements and commits them; what it returns is returned.
+
+    Where another call of the session has changed the file meanwhile, the text is looked for again in what that made of
+    it: the session knows those bytes. Whoever else has changed it is told of by the next opening. Raises ToolError.
+    """
+    tries = 0
+    while True:
+        changing, commit = _opened(files, path, encoding)
+        result = replace(changing)
+        try:
+            return commit(), result
+        except ToolError as error:
+            tries += 1
+            if error.code != "FS_STALE_VERSION" or tries == _TRIES:
+                raise
+
+
+def _opened(files: Files, path: str, encoding: str | None) -> tuple[Text, Callable[[], Committed]]:
+    try:
+        file = files.open(path, for_edit=True)
+    except ToolError as error:
+        if error.code == "FS_NOT_OBSERVED":
+            # To be told to read it first would not help where reading is what cannot be done.
+            shown = files.open(path)
+            text.decode(text.content(shown), shown.path, encoding)
+        raise
+    data = text.content(file)
+    changing = Text(data, text.decode(data, file.path, encoding), file.path)
+    return changing, lambda: files.edit(file, changing.spans())

@@ -1,0 +1,90 @@
+"""Answers to asks, as a case gives them."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack, suppress
+from typing import Any, Final
+
+from stockade_client import Ask, Call, CallResult, Daemon, StockadeError
+from stockade_client.link import Stream
+from tests.conformance.cases.verdicts import Fails, Missing
+
+_ANSWERS: Final = {"approve": True, "approve, remember": True, "deny": False}
+_WITHIN_S: Final = 60.0  # a hang detector
+
+
+def known(words: str) -> bool:
+    """Whether an answer can be given as the case says it."""
+    return words in _ANSWERS or words == "nobody answers"
+
+
+class Answering:
+    """The approver of one session; it attaches itself when it is first needed, since asks expire where nobody is."""
+
+    def __init__(self, connection: Daemon, session_id: str, owned: AsyncExitStack) -> None:
+        self._connection, self._session_id, self._owned = connection, session_id, owned
+        self._asks: Stream[Ask] | None = None
+        self._coming: asyncio.Future[Ask] | None = None
+
+    async def attach(self) -> None:
+        """Has to be called before the call that asks is made."""
+        if self._asks is None:
+            self._asks = await self._owned.enter_async_context(self._connection.approvals(self._session_id))
+            self._owned.push_async_callback(self._close)
+
+    async def answer(
+        self, call: Call, words: str | None, meanwhile: Callable[[], Awaitable[None]] | None
+    ) -> tuple[list[dict[str, Any]], bool]:
+        """Waits for the call's ask, or its end without one; gives the cards, and whether it is still pending.
+
+        `meanwhile` runs between ask and answer. Raises Missing for an answer that is not known.
+        """
+        if words is not None and not known(words):
+            raise Missing(f"a way to answer {words[:80]!r}")
+        if self._asks is None or words == "nobody answers":
+            return [], False
+        ask = await self._ask_for(call)
+        if ask is None:
+            return [], False
+        if meanwhile is not None:
+            await meanwhile()
+        if words is None:
+            return [ask.card], True
+        with suppress(StockadeError):  # decided or withdrawn already: the call's result says what came of it
+            await ask.decide(_ANSWERS[words], "the case says so")
+        return [ask.card], False
+
+    async def _ask_for(self, call: Call) -> Ask | None:
+        """Asks of earlier calls that were left pending come first; they are nobody's any more."""
+        assert self._asks is not None
+        settled = asyncio.ensure_future(call.result())
+        try:
+            async with asyncio.timeout(_WITHIN_S):
+                while True:
+                    if self._coming is None:
+                        self._coming = asyncio.ensure_future(anext(self._asks))
+                    waited: list[asyncio.Future[Any]] = [self._coming, settled]
+                    await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+                    if not self._coming.done():
+                        return None
+                    ask, self._coming = self._coming.result(), None
+                    if ask.call == call.call_id:
+                        return ask
+        except TimeoutError:
+            raise Fails(f"{call.tool} was neither asked about nor over after {_WITHIN_S:g} s") from None
+        finally:
+            settled.cancel()
+            await asyncio.wait([settled])
+
+    async def _close(self) -> None:
+        if self._coming is not None:
+            self._coming.cancel()
+            await asyncio.wait([self._coming])
+
+
+async def left_pending(call: Call) -> CallResult:
+    """The result of a call that is withdrawn unanswered."""
+    result = await call.withdraw()
+    if result is None:
+        raise Fails(f"{call.tool} was withdrawn and has no result")
+    return result

@@ -1,0 +1,80 @@
+"""Commands: their output, their ends, and what they leave."""
+
+import re
+
+from tests.conformance.cases.properties.looking import all_ok, everything, legible
+from tests.conformance.cases.properties.processes import left_of, zombies_below
+from tests.conformance.cases.properties.register import of
+from tests.conformance.cases.replies import Played
+from tests.conformance.cases.verdicts import hold
+
+
+@of("SHL-01")
+def no_process_of_the_call_is_left(played: Played) -> None:
+    left_of(b"sleep\x00300")
+
+
+@of("SHL-06")
+def there_is_no_terminal(played: Played) -> None:
+    out = str(played.of(0).field("stdout"))
+    found = re.search(r"rc=(\d+)", out)
+    hold(found and found[1] != "0", f"it printed {out!r}")
+    hold("/dev/tty" in everything(played.of(0)), "nothing says that there is no terminal")
+
+
+@of("SHL-07")
+def nobody_waits_for_an_editor_or_a_pager(played: Played) -> None:
+    hold("rc=" in str(played.of(0).field("stdout")), "the status is not shown")
+
+
+@of("SHL-08")
+def a_flood_on_one_stream_leaves_the_other(played: Played) -> None:
+    hold("out" in str(played.of(0).field("stdout")), "`out` is missing")
+
+
+@of("SHL-10")
+def characters_of_output_stay_whole(played: Played) -> None:
+    legible(played.all())
+    hold("\ufffd" not in everything(played.of(0)), "a reply holds U+FFFD")
+
+
+@of("SHL-17")
+def what_a_process_substitution_printed_is_there(played: Played) -> None:
+    hold("hello" in str(played.of(0).field("stdout")), "`hello` is missing")
+
+
+@of("SHL-18")
+def a_cancelled_command_leaves_its_output_and_no_process(played: Played) -> None:
+    hold("start" in str(played.of(0).field("stdout")), "the partial output is missing")
+    left_of(b"sleep\x00600")
+
+
+@of("SHL-20")
+def each_command_has_a_fresh_shell(played: Played) -> None:
+    all_ok(played.all())
+    wanted = f"{played.places.workspace}\n[]\n"
+    hold(played.of(1).field("stdout") == wanted, f"it printed {played.of(1).field('stdout')!r}, not {wanted!r}")
+
+
+@of("SHL-24")
+def output_of_one_call_is_not_in_the_next(played: Played) -> None:
+    all_ok(played.all())
+    hold(played.of(1).field("stdout") == "second\n", f"it printed {played.of(1).field('stdout')!r}")
+
+
+@of("SHL-26")
+def a_long_command_is_delivered(played: Played) -> None:
+    hold(played.of(0).field("exit_code") == 0, f"exit status {played.of(0).field('exit_code')!r}")
+    hold(str(played.of(0).field("stdout")).startswith("xxx"), "it printed something else")
+
+
+@of("SHL-31")
+def no_zombies_are_left(played: Played) -> None:
+    hold(zombies_below(played.daemon_pid) == 0, "there are zombies below the daemon")
+
+
+@of("COD-02", "COD-11")
+def what_was_printed_is_kept(played: Played) -> None:
+    wanted = "before" if played.case.id == "COD-02" else "end"
+    hold(wanted in str(played.of(0).field("stdout")), f"{wanted!r} is missing")
+    left_of(b"sleep\x00600")
