@@ -9,7 +9,7 @@ import os
 from typing import Any
 
 from stockade_toolkit import Committed, Entry, Listing, OpenedFile, Place, Span, ToolError
-from stockade_worker.frames import Channel, Frame
+from stockade_worker.frames import MAX_CONTEXT, MOST_CONTEXTS, Channel, Frame
 
 
 class Broker:
@@ -17,6 +17,7 @@ class Broker:
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
+        self._told = 0
 
     def open(self, path: str, *, for_edit: bool = False) -> OpenedFile:
         frame = self._ask({"type": "open", "path": path, "for_edit": for_edit})
@@ -28,6 +29,21 @@ class Broker:
             digest=header["digest"],
             size=header["size"],
         )
+
+    def tell(self, text: str) -> None:
+        """What stockade_toolkit.tell does."""
+        if not isinstance(text, str) or not text:
+            raise ValueError("tell() takes a text that is not empty")
+        try:
+            blob = text.encode()
+        except UnicodeEncodeError:
+            raise ValueError("tell() takes a text that UTF-8 can carry; this one has half a character") from None
+        if len(blob) > MAX_CONTEXT:
+            raise ValueError(f"tell() takes at most {MAX_CONTEXT} bytes, not {len(blob)}; put the rest into the result")
+        if self._told == MOST_CONTEXTS:
+            raise ValueError(f"tell() can be called {MOST_CONTEXTS} times in a call; put the rest into the result")
+        self._told += 1
+        self._ask({"type": "context"}, blob)
 
     def locate(self, path: str) -> Place:
         header = self._ask({"type": "locate", "path": path}).header

@@ -15,6 +15,8 @@ import struct
 from typing import Any, Final, NamedTuple
 
 PREFIX: Final = struct.Struct("!II")
+MAX_CONTEXT: Final = 4096  # bytes of one text for the agent beside the result: it becomes a part of its conversation
+MOST_CONTEXTS: Final = 16  # of one call
 MAX_HEADER: Final = 1024 * 1024
 MAX_BLOB: Final = 72 * 1024 * 1024
 MAX_DESCRIPTORS: Final = 16

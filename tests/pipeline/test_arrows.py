@@ -1,7 +1,9 @@
 """Every step from one part of a call's way to the next, by the recorded order of events."""
 
+import asyncio
+import hashlib
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -9,7 +11,7 @@ import pytest
 from stockade_daemon.policy.decisions import Accept, Ask, Deny
 from stockade_daemon.policy.subjects import Settled
 from stockade_daemon.values import Outcome
-from tests.pipeline.conftest import Staged
+from tests.pipeline.conftest import HANG_S, Staged
 
 READ = b'{"path": "a.txt"}'
 PLACES = {
@@ -26,8 +28,11 @@ async def _read(staged: Staged) -> None:
 
 
 async def _edit(staged: Staged) -> None:
+    """The body says the digest that it was told: it is the one of what lies there."""
     await staged.call("r", "read", path="a.txt")
-    await staged.call("c", "edit", path="a.txt", old_string="one", new_string="two")
+    result = await staged.call("c", "edit", path="a.txt", old_string="one", new_string="two")
+    lies_there = hashlib.sha256((staged.workspace / "a.txt").read_bytes()).hexdigest()
+    assert result["value"]["digest"] == lies_there == (await staged.body("c", "fs/committed"))["after"]
 
 
 async def _wrapped(staged: Staged) -> None:
@@ -36,6 +41,19 @@ async def _wrapped(staged: Staged) -> None:
         return Outcome(value={"wrapped": outcome.ok}, content=("wrapped",))
 
     staged.services.execute.add(wrap)
+    await staged.call("c", "read", path="a.txt")
+
+
+async def _seen_by_wrapper(staged: Staged) -> None:
+    """What surrounds the body reads what is recorded before and after it, and says that as the call's text."""
+
+    async def look(judged: Any, following: Any) -> Outcome:
+        before = RAN in await staged.types("c")
+        outcome: Outcome = await following()
+        value: Any = outcome.value
+        return replace(outcome, content=(f"{before} {RAN in await staged.types('c')} {value['path']}",))
+
+    staged.services.execute.add(look)
     await staged.call("c", "read", path="a.txt")
 
 
@@ -59,11 +77,9 @@ async def _ask(staged: Staged, *, allow: bool) -> None:
     staged.services.pre_execute.add(ask)
     with staged.services.approvals.watching("s") as watcher:
         await staged.engine.begin("s", "c", "read", b'{"path": "a.txt"}')
-        async for asked in watcher.asks():
-            await staged.services.approvals.decide(
-                asked.ask_id, asked.shown_hash, allow=allow, reason="", decision_id="d"
-            )
-            break
+        async with asyncio.timeout(HANG_S):
+            asked = await anext(watcher.asks())
+        await staged.services.approvals.decide(asked.ask_id, asked.shown_hash, allow=allow, reason="", decision_id="d")
         await staged.engine.wait("s", "c", 30.0)
 
 
@@ -76,14 +92,28 @@ async def _rejected(staged: Staged) -> None:
 
 
 async def _turn(staged: Staged) -> None:
-    """Of three reads, of which "c" is the first; something is told about each."""
+    """Of three reads, of which "c" is the first and the last to end; something is told about each."""
+    others: set[str] = set()
+    ended = asyncio.Event()
+
+    async def last(judged: Any, following: Any) -> Outcome:
+        outcome: Outcome = await following()
+        if judged.call.call_id == "c":
+            await ended.wait()
+        else:
+            others.add(judged.call.call_id)
+        if others == {"d", "e"}:
+            ended.set()
+        return outcome
 
     async def tell(finished: Any, following: Any) -> Any:
         return Accept(context=(f"of {finished.judged.call.call_id}",))
 
+    staged.services.execute.add(last)
     staged.services.post_execute.add(tell)
     turn = await staged.engine.begin_turn("s", "t", [(call_id, "read", READ) for call_id in ("c", "d", "e")])
-    await turn.over.wait()
+    async with asyncio.timeout(HANG_S):
+        await turn.over.wait()
 
 
 async def _replaced(staged: Staged) -> None:
@@ -167,6 +197,11 @@ def _text_of_the_wrapper(shown: Shown) -> bool:
     return bool(shown.bodies[RESULT]["value"] == {"wrapped": True})
 
 
+def _surrounded(shown: Shown) -> bool:
+    """The body ran between what came before it and what came after, which was given what the body came to."""
+    return bool(shown.bodies[RESULT]["content"] == ["False True a.txt"])
+
+
 def _guard_has_answered(shown: Shown) -> bool:
     return bool(shown.bodies[GUARDS]["decision"] == "abstain")
 
@@ -194,16 +229,16 @@ ARROWS: dict[tuple[str, str], tuple[Story, list[str], list[str], Callable[[Shown
     ("pre", "guards"): (_read, [PRE, GUARDS], [ASKED], _guard_has_answered),
     ("guards", "around"): (_wrapped, [GUARDS, RAN, "policy/execute"], [], _ok),
     ("guards", "denied"): (_guarded, [PRE, GUARDS, POST], SKIPPED, _denied_code),
-    ("around", "body"): (_read, [GUARDS, RAN, "fs/observed"], [], _ok),
+    ("around", "body"): (_seen_by_wrapper, [GUARDS, RAN, "fs/observed"], [], _surrounded),
     ("pre", "denied"): (_denied, [PRE, POST], [GUARDS, *SKIPPED], _denied_code),
     ("pre", "approval"): (_allowed_once, [PRE, ASKED, DECIDED], [], _ok),
     ("approval", "guards"): (_allowed_once, [DECIDED, GUARDS, RAN], [], _guard_has_answered),
     ("approval", "denied"): (_rejected, [ASKED, DECIDED, POST], [GUARDS, *SKIPPED], _rejected_code),
     ("denied", "post"): (_denied, [PRE, POST, RESULT], SKIPPED, _denied_code),
     ("body", "gate"): (_edit, [RAN, "fs/edit-intent"], [], _ok),
-    ("gate", "body"): (_edit, ["fs/edit-intent", "fs/begun", "fs/committed", POST], [], _ok),
+    ("gate", "body"): (_edit, ["fs/edit-intent", "policy/transaction", "fs/begun", "fs/committed", POST], [], _ok),
     ("body", "owned"): (_read, [RAN, "fs/observed", POST], [], _ok),
-    ("body", "around"): (_wrapped, [RAN, "fs/observed", "policy/execute"], [], _text_of_the_wrapper),
+    ("body", "around"): (_seen_by_wrapper, [RAN, "fs/observed", "policy/execute"], [], _surrounded),
     ("around", "post"): (_wrapped, ["policy/execute", POST], [], _text_of_the_wrapper),
     ("post", "final"): (_replaced, [POST, RESULT], [], _observed_what_post_made),
     ("final", "result"): (_read, [POST, RESULT], [], _observed_then_recorded),

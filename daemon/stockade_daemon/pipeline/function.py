@@ -1,5 +1,6 @@
 """Running a function: a conversation with a body that may lie.
 
+    body → context       for the agent, after the result, whatever that is
     body → open          the gate reads; the body gets sealed bytes
     body → locate        the gate says where a path leads; a body with a view looks there itself
     body → showed        remembered, and told to the gate when the call has succeeded
@@ -31,6 +32,7 @@ from stockade_daemon.pipeline.effects import effects_of, for_model, listed
 from stockade_daemon.pipeline.output import Pump
 from stockade_daemon.pipeline.stop import Stopped
 from stockade_daemon.pipeline.stopped import while_running
+from stockade_daemon.pipeline.telling import Told
 from stockade_daemon.pipeline.wishes import broken
 from stockade_daemon.policy.subjects import Judged
 from stockade_daemon.sandbox.accounting import Exit
@@ -88,6 +90,7 @@ async def run_function(services: Services, judged: Judged, under_way: CallUnderW
         error=outcome.error,
         layers=worker.layers,
         usage=usage,
+        context=talk.told.texts,
         effects=talk.proven() if talk.hung_up else "",
     )
 
@@ -101,6 +104,7 @@ class _Conversation:
         self._requests = worker.requests
         self.hung_up = False  # the body's process ended its channel without an answer
         self.ended: Exit | None = None  # how, where that is known
+        self.told = Told()
         self._gate: Gate = under_way.live.gate
         self._opened: dict[str, Opened] = {}
         self._showed: list[tuple[str, int, int]] = []
@@ -120,6 +124,8 @@ class _Conversation:
                     raise self._error(frame)
                 case "open":
                     await self._answer(self._open(frame))
+                case "context":
+                    await self._answer(self._note_context(frame))
                 case "locate":
                     await self._answer(self._locate(frame))
                 case "showed":
@@ -231,6 +237,10 @@ class _Conversation:
         if not self._judged.manifest.observes:
             raise broken("a claim to have shown a file, which its manifest does not allow")
         self._showed.append((handle, first, last))
+        return {"type": "noted"}, None
+
+    async def _note_context(self, frame: Frame) -> tuple[dict[str, Json], int | None]:
+        self.told.add(frame)
         return {"type": "noted"}, None
 
     async def _edit(self, frame: Frame) -> tuple[dict[str, Json], int | None]:
