@@ -259,6 +259,7 @@ def card_of(message: approvals_pb2.Ask) -> dict[str, Json]:
 
 def tool_of(message: catalog_pb2.Tool) -> Tool:
     schema: Json = json.loads(message.input_schema) if message.input_schema else {}
+    output: Json = json.loads(message.output_schema) if message.output_schema else None
     return Tool(
         name=message.name,
         description=message.description,
@@ -272,6 +273,7 @@ def tool_of(message: catalog_pb2.Tool) -> Tool:
         card_title=message.card_title,
         observes=message.observes,
         origin=message.origin,
+        output_schema=output if isinstance(output, dict) else None,
     )
 
 

@@ -105,6 +105,7 @@ class Manifest:
     output_bytes: int  # cap on the content for the model
     card_title: str  # template; {name} of an argument is replaced by its text
     observes: bool  # may tell the gate what it showed of a file
+    output_schema: Mapping[str, Json] | None = None  # of the value; None: it may be any
     origin: str = "built-in"  # where a custom tool comes from
     custom: PythonBody | ProgramBody | None = None  # what runs; None: the built-in body of its name
 

@@ -37,8 +37,8 @@ async def _edit(staged: Staged) -> None:
 
 async def _wrapped(staged: Staged) -> None:
     async def wrap(judged: Any, following: Any) -> Outcome:
-        outcome: Outcome = await following()
-        return Outcome(value={"wrapped": outcome.ok}, content=("wrapped",))
+        outcome: Any = await following()
+        return Outcome(value={**outcome.value, "content": "wrapped"}, content=("wrapped",))
 
     staged.services.execute.add(wrap)
     await staged.call("c", "read", path="a.txt")
@@ -194,7 +194,7 @@ def _told_in_order(shown: Shown) -> bool:
 
 def _text_of_the_wrapper(shown: Shown) -> bool:
     """The wrapper was given what the body came to, and what it made of that is the result."""
-    return bool(shown.bodies[RESULT]["value"] == {"wrapped": True})
+    return bool(shown.bodies[RESULT]["value"]["content"] == "wrapped")
 
 
 def _surrounded(shown: Shown) -> bool:

@@ -98,6 +98,9 @@ async def test_the_plugin_of_the_manual_does_what_the_manual_says(
         emptied = await session.call("edit", path="list.txt", old_string=LINES, new_string="")
         assert emptied.error is not None
         assert emptied.error.code == "APPROVAL_UNAVAILABLE"
+        rewritten = await session.call("write", path="list.txt", content="short\n")
+        assert rewritten.error is not None
+        assert rewritten.error.code == "APPROVAL_UNAVAILABLE"
         key = await session.call("edit", path="list.txt", old_string="line 7\n", new_string="-----BEGIN KEY-----\n")
         assert key.error is not None
         assert (key.error.code, key.error.message.split(";")[0]) == (

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Generic, TypeAlias, TypeVar
 
-from stockade_daemon.errors import ExtensionFailed, Refusal, StockadeError
+from stockade_daemon.errors import ExtensionFailed, Refusal
 from stockade_daemon.json_text import is_text
 
 S = TypeVar("S")
@@ -69,7 +69,7 @@ class Waterfall(Generic[S, D]):
 
         try:
             decision = await listener(subject, ahead)
-        except StockadeError:
+        except (Refusal, ExtensionFailed):
             raise
         except Exception as error:
             if not owner or any(error is each for each in passing):

@@ -136,6 +136,7 @@ def tool(manifest: Manifest) -> catalog_pb2.Tool:
         card_title=manifest.card_title,
         observes=manifest.observes,
         origin=manifest.origin,
+        output_schema=json_text.dump(manifest.output_schema) if manifest.output_schema is not None else b"",
     )
 
 

@@ -34,8 +34,8 @@ def run(arguments: Mapping[str, Any], files: Broker) -> Answer:
     for first, last in whole:
         shown_first, shown_last = decoded.byte_lines(data, starts[first - 1], starts[last])
         files.showed(file, shown_first, max(shown_last, shown_first - 1))
-    if not lines:
-        files.showed(file, 1, 0)
+    if not whole:
+        files.showed(file, 1, 0)  # an empty file, or one of whose lines none was shown whole
     last = offset + len(shown) - 1
     value = {
         "path": file.path,

@@ -99,7 +99,8 @@ class Text:
 
     def _fitting(self, new: str, start: int, end: int) -> str:
         """`new` with the line endings of the place where it goes."""
-        if _ending(self._now, start, end) == "\r\n":
+        # Only where it matters: looking for the end of a very long line, for each of very many places, takes for ever.
+        if "\n" in new and _ending(self._now, start, end) == "\r\n":
             new = re.sub("(?<!\r)\n", "\r\n", new)
         try:
             new.encode(self._decoded.encoding)
