@@ -185,8 +185,11 @@ async def test_idle_approvals_and_outputs_have_heartbeats_only_where_they_are_as
             session_id="s", call_id="c", part=calls_pb2.OUTPUT_PART_STDOUT, follow=True
         )
         plain = link.calls.ReadOutput(wanted)
-        wanted.heartbeat_s = 0.1
-        beating = link.calls.ReadOutput(wanted)
+        beating = link.calls.ReadOutput(
+            calls_pb2.ReadOutputRequest(
+                session_id="s", call_id="c", part=calls_pb2.OUTPUT_PART_STDOUT, follow=True, heartbeat_s=0.1
+            )
+        )
         watching = link.approvals.Watch(approvals_pb2.WatchAsksRequest(heartbeat_s=0.1))
         for _ in range(3):
             ask = await watching.read()
@@ -202,8 +205,8 @@ async def test_idle_approvals_and_outputs_have_heartbeats_only_where_they_are_as
         assert (seen[-1].offset, seen[-1].data) == (4, b"")  # where it will go on
         (workspace / "go").write_text("go")
         await call.result()
-        async for chunk in beating:
-            seen.append(chunk)
+        while isinstance(each := await beating.read(), calls_pb2.OutputChunk):
+            seen.append(each)
         assert b"".join(each.data for each in seen) == b"one\ntwo\n"
         without = [each async for each in plain]
         assert not any(each.heartbeat for each in without)
