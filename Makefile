@@ -16,7 +16,7 @@ PROTOC = PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m grpc_tools.protoc -I pr
 unexport PYTHONPATH PYTHONHOME
 
 .DELETE_ON_ERROR:
-.PHONY: help install proto proto-check catalog check test probes faults soak bench proxy demo wheel force
+.PHONY: help install proto proto-check catalog check test probes faults rivals swap mishaps soak bench proxy demo wheel force
 
 help:  ## list these verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -51,6 +51,15 @@ probes: $(STAMP)  ## ask every isolation probe: all profiles, all ways in, as ro
 
 faults: $(STAMP)  ## kill daemon, zygote, mounter or worker in the middle of calls; ARGS: --runs, --seed
 	$(BIN)/python -m tests.faults $(ARGS)
+
+rivals: $(STAMP)  ## two sessions and an outside writer at one workspace, nothing lost; ARGS: --seconds, --seed
+	$(BIN)/python -m tests.rivals $(ARGS)
+
+swap: $(STAMP)  ## 10,000 calls at a directory that becomes a link out all the time; ARGS: --calls, --seed, --walk
+	$(BIN)/python -m tests.swap $(ARGS)
+
+mishaps: $(STAMP)  ## disks fill, rights and directories go in the middle of commits; ARGS: --every, --from, methods
+	$(BIN)/python -m tests.mishaps $(ARGS)
 
 bench: $(STAMP)  ## measure what calls cost here and now, into docs/bench; ARGS: --quick, --out DIR, parts
 	$(BIN)/python -m tests.bench $(ARGS)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from stockade_client.loop import run_agent
     from stockade_client.model import Model, ScriptedModel, ToolCall, Turn
     from stockade_client.private import local_daemon
-    from stockade_client.results import CallResult, Failure, Layer, Resolution, Usage
+    from stockade_client.results import CallResult, Failure, Image, Layer, Resolution, Usage
     from stockade_client.session import Session
     from stockade_client.values import (
         CallUnderWay,
@@ -77,7 +77,7 @@ _HOMES: Final[dict[str, tuple[str, ...]]] = {
     "loop": ("run_agent",),
     "model": ("Model", "ScriptedModel", "ToolCall", "Turn"),
     "private": ("local_daemon",),
-    "results": ("CallResult", "Failure", "Layer", "Resolution", "Usage"),
+    "results": ("CallResult", "Failure", "Image", "Layer", "Resolution", "Usage"),
     "session": ("Session",),
     "values": (
         "CallUnderWay",
@@ -116,6 +116,7 @@ __all__ = [
     "Examination",
     "Failure",
     "Finding",
+    "Image",
     "Incompatible",
     "InvalidRequest",
     "Layer",

@@ -49,7 +49,9 @@ _OPTIONS: Final[list[tuple[str, int]]] = [
     ("grpc.enable_http_proxy", 0),
     # grpc's own backoff between connection attempts grows to two minutes; Patience decides here.
     ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 100),
+    # Not a pause, whatever its name says, but how long a connection may take until the daemon greets: seconds on a busy
+    # machine, where an attempt that was given up would be taken for a daemon that is not there.
+    ("grpc.min_reconnect_backoff_ms", 10_000),
     ("grpc.max_reconnect_backoff_ms", 1000),
     # Channels of one process would share one connection, and with it one another's backoff.
     ("grpc.use_local_subchannel_pool", 1),

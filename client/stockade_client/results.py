@@ -1,5 +1,6 @@
 """What a call came to, as frozen values."""
 
+import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
@@ -55,6 +56,14 @@ class Resolution:
 
 
 @dataclass(frozen=True, slots=True)
+class Image:
+    """A picture for the model."""
+
+    mime: str  # image/png, image/jpeg, image/gif, image/webp
+    data: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class CallResult:
     """The one recorded result of a call.
 
@@ -71,6 +80,7 @@ class CallResult:
     usage: Usage
     layers: tuple[Layer, ...]
     profile_digest: str  # SHA-256, lower-case hex, over the profile's text and those that it extends
+    images: tuple[Image, ...] = ()  # for the model, after the text
     # The completed card, what a person is shown: title, view, ok, and what the view has (generic, terminal, diff, read,
     # search). The `card` of the tool/result event.
     card: dict[str, Json] = field(default_factory=dict)
@@ -96,6 +106,7 @@ class CallResult:
                 "retry": self.error.retry,
             }
         resolved: dict[str, Json] = {}
+        images: dict[str, Json] = {"images": [_image(each) for each in self.images]} if self.images else {}
         if self.resolution is not None:
             found = self.resolution
             resolved["resolution"] = {"outcome": found.outcome, "note": found.note, "time_ms": found.time_ms}
@@ -115,5 +126,10 @@ class CallResult:
                 "written_bytes": self.usage.written_bytes,
                 "source": self.usage.source,
             },
+            **images,
             **resolved,
         }
+
+
+def _image(each: Image) -> Json:
+    return {"mime": each.mime, "data": base64.b64encode(each.data).decode("ascii")}

@@ -98,6 +98,7 @@ class Tool:
     card_title: str  # what a card says of a call; {name} stands for the argument's text
     observes: bool  # it may tell the gate what it showed of a file
     origin: str  # built-in, or FILE:LINE
+    output_schema: dict[str, Json] | None  # of the value of a call that succeeds; None: the tool does not say
 
 
 @dataclass(frozen=True, slots=True)

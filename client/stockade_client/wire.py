@@ -11,7 +11,7 @@ from grpc import aio
 
 from stockade.v1 import approvals_pb2, calls_pb2, catalog_pb2, daemon_pb2, events_pb2, sessions_pb2, types_pb2
 from stockade_client import errors
-from stockade_client.results import CallResult, Failure, Json, Layer, Resolution, Usage
+from stockade_client.results import CallResult, Failure, Image, Json, Layer, Resolution, Usage
 from stockade_client.values import (
     CallUnderWay,
     Catalog,
@@ -127,6 +127,11 @@ def result_of(call_id: str, tool: str, message: types_pb2.Result, value_text: by
         ok=message.ok,
         value=value,
         content=tuple(block.text for block in message.content if block.WhichOneof("block") == "text"),
+        images=tuple(
+            Image(block.image.mime, block.image.data)
+            for block in message.content
+            if block.WhichOneof("block") == "image"
+        ),
         error=failure,
         usage=Usage(
             message.usage.wall_s,
@@ -254,6 +259,7 @@ def card_of(message: approvals_pb2.Ask) -> dict[str, Json]:
 
 def tool_of(message: catalog_pb2.Tool) -> Tool:
     schema: Json = json.loads(message.input_schema) if message.input_schema else {}
+    output: Json = json.loads(message.output_schema) if message.output_schema else None
     return Tool(
         name=message.name,
         description=message.description,
@@ -267,6 +273,7 @@ def tool_of(message: catalog_pb2.Tool) -> Tool:
         card_title=message.card_title,
         observes=message.observes,
         origin=message.origin,
+        output_schema=output if isinstance(output, dict) else None,
     )
 
 

@@ -17,6 +17,7 @@ from stockade_daemon import plugins
 from stockade_daemon.config import Config
 from stockade_daemon.errors import ConfigurationError
 from stockade_daemon.ledger.ledger import RESTART, Ledger
+from stockade_daemon.pipeline import outside
 from stockade_daemon.pipeline.context import Services
 from stockade_daemon.pipeline.describe import Describing
 from stockade_daemon.pipeline.engine import Engine
@@ -25,10 +26,12 @@ from stockade_daemon.pipeline.retention import keeping
 from stockade_daemon.pipeline.rules import Rules
 from stockade_daemon.pipeline.sessions import Sessions
 from stockade_daemon.pipeline.toolbox import Toolbox
+from stockade_daemon.policy import intents
 from stockade_daemon.policy.approvals import Approvals
 from stockade_daemon.policy.decisions import POST_DECISIONS, PRE_DECISIONS, PostDecision, PreDecision
 from stockade_daemon.policy.guards import Guards
-from stockade_daemon.policy.profile_rules import by_profile
+from stockade_daemon.policy.intents import IntentPoint
+from stockade_daemon.policy.profile_rules import by_profile, changes_by_profile
 from stockade_daemon.policy.subjects import Finished, Judged
 from stockade_daemon.policy.waterfall import Waterfall
 from stockade_daemon.profiles import read as profiles
@@ -94,6 +97,7 @@ async def serve(start: Start) -> None:
                     sessions.profiles.kept(config.profile_directories, sessions.follow),
                     toolbox.kept(wait_s=_TOOLS_S),
                     Engine.start(services, sessions, observers, grace_s=grace_s) as engine,
+                    outside.noticed(ledger, sessions),
                     serving(config.socket, services, engine, rules) as address,
                 ):
                     _log.info("serving on %s, state in %s", address, config.state)
@@ -124,6 +128,9 @@ def services_of(ledger: Ledger, pool: Pool, outputs: Path, durability: Durabilit
     pre_execute.add(by_profile)
     execute: Waterfall[Judged, Outcome] = Waterfall("tools/execute", (Outcome,), again=True)
     post_execute: Waterfall[Finished, PostDecision] = Waterfall("tools/post-execute", POST_DECISIONS)
+    edit_intent, write_intent = IntentPoint(intents.EDIT), IntentPoint(intents.WRITE)
+    for point in (edit_intent, write_intent):
+        point.add(changes_by_profile)
     return Services(
         ledger=ledger,
         pool=pool,
@@ -135,6 +142,9 @@ def services_of(ledger: Ledger, pool: Pool, outputs: Path, durability: Durabilit
         pre_execute=pre_execute,
         guards=Guards(),
         execute=execute,
+        edit_intent=edit_intent,
+        write_intent=write_intent,
+        transaction_guards=Guards("transaction guard"),
         post_execute=post_execute,
     )
 

@@ -13,7 +13,8 @@ OF_CODES: Final[dict[str, str]] = {
     "APPROVAL_EXPIRED": "Nobody answered within the profile's `wait_s`.",
     "APPROVAL_MISMATCH": "An answer was for another card than the one that is asked about. The ask stays open.",
     "APPROVAL_DECIDED": "An ask was answered before; the first answer counts.",
-    "HOOK_FAILED": "A plugin failed before the body was started, which counts as a refusal; nothing was run.",
+    "HOOK_FAILED": "A plugin failed, which counts as a refusal: before the body was started, and nothing was run; "
+    "or at a change that the body asked for, and it was not made.",
     "TOOL_TIMEOUT": "The tool's time was up and its whole process tree was killed.",
     "TOOL_FAILED": "The body failed.",
     "ABORTED": "The call was taken back, or the session or daemon ended, while the body ran.",
@@ -74,10 +75,15 @@ OF_EVENTS: Final[dict[str, str]] = {
     "call/attempt": "a listener of tools/execute asked for another attempt: `number`, and `decision` (`run`, "
     "`refused`)",
     "fs/observed": "a read succeeded: path, digest, lines shown",
-    "fs/edit-intent": "a body asked for an edit that fits: path, digests before and after, `decision`",
+    "fs/edit-intent": "a body asked for an edit that fits: path, digests before and after; what the profile and "
+    "all listeners say: `decision`, `reason`",
     "fs/write-intent": "the same, for writing a file whole",
+    "policy/transaction": "the guards have looked at what is about to be committed: `decision`, `reason`, how many "
+    "`guards` and `changes` there are",
     "fs/begun": "a change is about to be made; durable before the first byte",
     "fs/committed": "it was made",
+    "todo/write": "the list of what is to be done, whole: `todos`, each with `content` and `status`",
+    "fs/changed": "somebody else changed a file that the session was shown: path, digests `seen` and `digest`; a hint",
     "policy/execute": "the outcome is not the body's: `outcome` (`answered` without a body, `transformed`), `ok`",
     "policy/post-execute": "the outcome was accepted, blocked (`feedback`), or given other `content` or another "
     "`value`",
@@ -88,5 +94,6 @@ OF_EVENTS: Final[dict[str, str]] = {
     "sessions that are at hand",
     "catalog/refused": "a tool file cannot be used: `reason`, and which of its tools of before were `kept`; in "
     "the sessions that are at hand",
-    "context/message": "a stage has something to tell the agent, after the result, or after all of its turn: `text`",
+    "context/message": "a body or a stage has something to tell the agent, after the result, or after all of its turn: "
+    "`text`",
 }

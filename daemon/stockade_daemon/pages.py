@@ -53,18 +53,22 @@ def _tools(tools: Iterable[Manifest]) -> str:
             f"## {each.name}\n",
             f"{each.description}\n",
             _table(["Fact", "Value"], facts.items()),
-            _table(["Argument", "Schema", "Meaning"], _arguments(schema)),
+            _table(["Argument", "Schema", "Meaning"], _members(schema, " Must be given.")),
         ]
+        if each.output_schema is not None:
+            value = thaw(each.output_schema)
+            assert isinstance(value, Mapping)
+            blocks.append(_table(["Member of the value", "Schema", "Meaning"], _members(value, " Always there.")))
     return "\n".join(blocks)
 
 
-def _arguments(schema: Mapping[str, object]) -> Iterable[tuple[str, str, str]]:
+def _members(schema: Mapping[str, object], required_words: str) -> Iterable[tuple[str, str, str]]:
     properties, required = schema["properties"], schema.get("required", [])
     assert isinstance(properties, dict)
     assert isinstance(required, list)
     for name, each in properties.items():
         rest = {key: value for key, value in each.items() if key != "description"}
-        must = " Must be given." if name in required else ""
+        must = required_words if name in required else ""
         yield f"`{name}`", f"`{json.dumps(rest, ensure_ascii=False)}`", f"{each['description']}{must}"
 
 

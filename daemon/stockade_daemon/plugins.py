@@ -16,8 +16,9 @@ from stockade_daemon.pipeline.context import Services
 from stockade_daemon.pipeline.observe import Observer
 from stockade_daemon.pipeline.outcomes import failed
 from stockade_daemon.policy.decisions import Accept, Allow, Ask, Block, Deny, PostDecision, PreDecision, Replace
-from stockade_daemon.policy.guards import Guard
-from stockade_daemon.policy.subjects import Finished, Judged, Settled
+from stockade_daemon.policy.guards import Guard, TransactionGuard
+from stockade_daemon.policy.intents import IntentListener
+from stockade_daemon.policy.subjects import Change, Finished, Intended, Judged, Settled, Transaction
 from stockade_daemon.policy.waterfall import Listener, Next, said
 from stockade_daemon.values import Call, Failure, Json, Manifest, Outcome, Profile, Session
 
@@ -28,11 +29,14 @@ __all__ = [
     "Ask",
     "Block",
     "Call",
+    "Change",
     "Deny",
     "Extensions",
     "Failure",
     "Finished",
     "Guard",
+    "Intended",
+    "IntentListener",
     "Json",
     "Judged",
     "Listener",
@@ -49,6 +53,8 @@ __all__ = [
     "Session",
     "Settled",
     "ToolFailure",
+    "Transaction",
+    "TransactionGuard",
     "failed",
 ]
 
@@ -73,6 +79,19 @@ class Extensions:
         """`async def listener(judged, following)`: around the body. May await `following` again: what runs then is
         docs/plugins.md's."""
         self._services.execute.add(_async(listener), owner=self._owner)
+
+    def edit_intent(self, listener: IntentListener) -> None:
+        """`async def listener(intended)`: allows, denies or asks about a change of a file that is there. All listeners
+        are asked, the profile's rule among them, and the strictest answer counts."""
+        self._services.edit_intent.add(_async(listener, "intended"), owner=self._owner)
+
+    def write_intent(self, listener: IntentListener) -> None:
+        """The same, about a file that is to be written whole."""
+        self._services.write_intent.add(_async(listener, "intended"), owner=self._owner)
+
+    def transaction_guard(self, guard: TransactionGuard) -> None:
+        """`def guard(transaction)`: a reason not to commit what has been decided and allowed, or None."""
+        self._services.transaction_guards.add(_plain(guard), owner=self._owner)
 
     def post_execute(self, listener: Listener[Finished, PostDecision]) -> None:
         """`async def listener(finished, following)`: accepts, replaces, blocks, adds context."""
@@ -118,9 +137,9 @@ def _found(name: str) -> metadata.EntryPoint:
     return points[0]
 
 
-def _async(listener: Any) -> Any:
+def _async(listener: Any, takes: str = "subject, following") -> Any:
     if not _is_async(listener):
-        raise TypeError(f"{listener!r} is no listener: write `async def listener(subject, following)`")
+        raise TypeError(f"{listener!r} is no listener: write `async def listener({takes})`")
     return listener
 
 

@@ -105,6 +105,7 @@ class Manifest:
     output_bytes: int  # cap on the content for the model
     card_title: str  # template; {name} of an argument is replaced by its text
     observes: bool  # may tell the gate what it showed of a file
+    output_schema: Mapping[str, Json] | None = None  # of the value; None: it may be any
     origin: str = "built-in"  # where a custom tool comes from
     custom: PythonBody | ProgramBody | None = None  # what runs; None: the built-in body of its name
 
@@ -252,6 +253,14 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
+class Image:
+    """A picture for the model."""
+
+    mime: str  # image/png, image/jpeg, image/gif, image/webp
+    data: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Outcome:
     """What a call came to. Frozen; stages return new ones."""
 
@@ -261,6 +270,7 @@ class Outcome:
     error: Failure | None = None
     layers: tuple[Layer, ...] = ()
     usage: Usage = field(default_factory=Usage)
+    images: tuple[Image, ...] = ()  # for the model, after the text
     # What became of its effects, where its worker was ended from outside and nobody else can say, in the words of a
     # recovered call: `none (proven)`, `committed: PATH, …`.
     effects: str = ""

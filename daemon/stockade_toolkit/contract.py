@@ -1,6 +1,7 @@
 """What a body and the daemon say to each other, as a tool's author sees it."""
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
@@ -58,6 +59,27 @@ class Committed:
     digest: str  # of the file afterwards
     difference: str  # unified
     note: str  # anything worth saying, else empty
+    operation: str  # "create" or "update"
+    style: Mapping[str, Json]  # of what a write changed besides the text: {"line_endings": {"before": …, "after": …}}
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A name in a directory."""
+
+    name: bytes
+    kind: str  # file, directory, link, FIFO, socket, device
+    size: int | None  # bytes, of a file
+    target: bytes | None  # what a link says, which need not be there
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """A window of a directory, in the order of the names' bytes."""
+
+    path: str  # relative to the workspace, links followed
+    total: int  # names in the directory
+    entries: tuple[Entry, ...]
 
 
 class Files(Protocol):
@@ -74,3 +96,12 @@ class Files(Protocol):
 
     def edit(self, file: OpenedFile, spans: list[Span]) -> Committed:
         """States an edit intent; returns when it has been decided, perhaps asked about, and committed."""
+
+    def write(self, path: str, content: bytes) -> Committed:
+        """States a write intent: these are the bytes of the file, or of a new one, from now on; returns as `edit` does.
+
+        A file that is there must have been read to its end and be unchanged since. Directories are made as needed.
+        """
+
+    def entries(self, path: str, *, first: int = 1, most: int = 1000) -> Listing:
+        """The names in a directory from number `first` (from 1) on, `most` of them. Nothing is observed."""

@@ -38,6 +38,7 @@ def tool(
     idempotent: bool = False,
     observes: bool = False,
     output_bytes: int = 65536,
+    output: Any = None,
     title: str | None = None,
 ) -> Callable[[Function], Function]: ...
 
@@ -54,6 +55,7 @@ def tool(
     idempotent: bool = False,
     observes: bool = False,
     output_bytes: int = 65536,
+    output: Any = None,
     title: str | None = None,
 ) -> Function | Callable[[Function], Function]:
     """Declares a function to be a tool; gives it back as it is.
@@ -68,6 +70,8 @@ def tool(
     idempotent: running it twice is the same as once.
     observes: it may tell the gate what it showed of a file (`Files.showed`), as `read` does.
     output_bytes: cap on the text for the model, at most 1 MiB; the middle is left out.
+    output: the type of the value that it returns, written as the types of arguments are; a value that is not so is
+        refused. None: it may be any.
     title: one line that says what a call is about to do, {argument} replaced by its text; default: the name and the
         arguments that have to be given.
     """
@@ -79,6 +83,7 @@ def tool(
         "idempotent": idempotent,
         "observes": observes,
         "output_bytes": output_bytes,
+        "output": output,
         "card_title": title,
     }
 

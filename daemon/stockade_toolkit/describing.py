@@ -3,7 +3,7 @@
     str int float bool             string integer number boolean
     Literal["a", "b"]              one of these values, of one type
     list[T]                        a list
-    a TypedDict                    an object with these members
+    a TypedDict                    an object with these members; NotRequired[T | None] may be left out
     T | None = None                may be left out
     Annotated[T, "text", {…}]      with a description, and more keywords of the schema
 
@@ -86,6 +86,9 @@ def _described(declaration: Declaration, line: int) -> Described:
         schema["required"] = required
     schema["additionalProperties"] = False
     facts = dict(declaration.facts)
+    output = facts.pop("output")
+    if output is not None:
+        facts["output_schema"] = _output(name, output, line)
     if facts["kind"] is None:
         facts["kind"] = "command" if facts["access"] == "overlay" else "read"
     if facts["card_title"] is None:
@@ -116,6 +119,13 @@ def _property(
     elif not optional:
         raise Faulty(line, f"the argument {name!r} of {tool} has the default None; annotate it with `| None`")
     return schema
+
+
+def _output(tool: str, hint: Any, line: int) -> dict[str, Any]:
+    try:
+        return _schema(hint, 0)
+    except TypeError as error:
+        raise Faulty(line, f"the output of {tool} {error}") from None
 
 
 def _without_none(hint: Any) -> tuple[Any, bool]:
@@ -166,6 +176,9 @@ def _members(hint: Any, depth: int) -> dict[str, Any]:
     for name, each in typing.get_type_hints(hint, include_extras=True).items():
         if typing.get_origin(each) in (typing.Required, typing.NotRequired):
             each = typing.get_args(each)[0]
+        each, optional = _without_none(each)
+        if optional and name in hint.__required_keys__:
+            raise TypeError(f"has a member {name!r} that may be None and not be left out; make it NotRequired[…]")
         properties[name] = _schema(each, depth + 1)
         if "description" not in properties[name]:
             raise TypeError(f'has a member {name!r} without a description; write Annotated[…, "what it is"]')

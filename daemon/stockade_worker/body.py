@@ -14,7 +14,7 @@ import socket
 import sys
 from typing import Any, NoReturn
 
-from stockade_toolkit import ToolError
+from stockade_toolkit import ToolError, telling
 from stockade_worker import custom
 from stockade_worker.broker import Broker
 from stockade_worker.frames import Channel, Frame
@@ -118,7 +118,9 @@ def _answer(channel: Channel, frame: Frame) -> NoReturn:
         else:
             run, text = importlib.import_module(frame.header["module"]).run, frame.blob
         arguments: dict[str, Any] = json.loads(text)
-        answer = run(arguments, Broker(channel))
+        broker = Broker(channel)
+        telling.through(broker.tell)
+        answer = run(arguments, broker)
         said = answer.text.encode()
         blob = said + json.dumps(answer.value, ensure_ascii=False, allow_nan=False).encode("utf-8")
         header: dict[str, Any] = {"type": "value", "text_bytes": len(said)}

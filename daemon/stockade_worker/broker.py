@@ -3,8 +3,13 @@
 Every request is answered before the next is made; nothing here is trusted by the daemon.
 """
 
-from stockade_toolkit import Committed, OpenedFile, Span, ToolError
-from stockade_worker.frames import Channel, Frame
+import base64
+import json
+import os
+from typing import Any
+
+from stockade_toolkit import Committed, Entry, Listing, OpenedFile, Span, ToolError
+from stockade_worker.frames import MAX_CONTEXT, MOST_CONTEXTS, Channel, Frame
 
 
 class Broker:
@@ -12,6 +17,7 @@ class Broker:
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
+        self._told = 0
 
     def open(self, path: str, *, for_edit: bool = False) -> OpenedFile:
         frame = self._ask({"type": "open", "path": path, "for_edit": for_edit})
@@ -24,16 +30,45 @@ class Broker:
             size=header["size"],
         )
 
+    def tell(self, text: str) -> None:
+        """What stockade_toolkit.tell does."""
+        if not isinstance(text, str) or not text:
+            raise ValueError("tell() takes a text that is not empty")
+        try:
+            blob = text.encode()
+        except UnicodeEncodeError:
+            raise ValueError("tell() takes a text that UTF-8 can carry; this one has half a character") from None
+        if len(blob) > MAX_CONTEXT:
+            raise ValueError(f"tell() takes at most {MAX_CONTEXT} bytes, not {len(blob)}; put the rest into the result")
+        if self._told == MOST_CONTEXTS:
+            raise ValueError(f"tell() can be called {MOST_CONTEXTS} times in a call; put the rest into the result")
+        self._told += 1
+        self._ask({"type": "context"}, blob)
+
     def showed(self, file: OpenedFile, first: int, last: int) -> None:
         self._ask({"type": "showed", "handle": file.handle, "first": first, "last": last})
 
     def edit(self, file: OpenedFile, spans: list[Span]) -> Committed:
         borders = [[span.start, span.end, len(span.replacement)] for span in spans]
         blob = b"".join(span.replacement for span in spans)
-        header = self._ask({"type": "edit-intent", "handle": file.handle, "spans": borders}, blob).header
-        return Committed(
-            path=header["path"], digest=header["digest"], difference=header["difference"], note=header["note"]
-        )
+        return _committed(self._ask({"type": "edit-intent", "handle": file.handle, "spans": borders}, blob).header)
+
+    def write(self, path: str, content: bytes) -> Committed:
+        return _committed(self._ask({"type": "write-intent", "path": path}, content).header)
+
+    def entries(self, path: str, *, first: int = 1, most: int = 1000) -> Listing:
+        frame = self._ask({"type": "list", "path": path, "first": first, "most": most})
+        with os.fdopen(frame.descriptors[0], "rb") as source:
+            found = json.load(source)
+        return Listing(frame.header["path"], frame.header["total"], tuple(map(_entry, found)))
+
+    def image(self, data: bytes) -> None:
+        """Makes an image a part of the answer; counts when the call succeeds. For `read` alone."""
+        self._ask({"type": "image"}, data)
+
+    def todos(self, todos: list[dict[str, str]]) -> None:
+        """Writes the session's list of what is to be done; counts when the call succeeds. For `todo_write` alone."""
+        self._ask({"type": "todos", "todos": todos})
 
     def _ask(self, header: dict[str, object], blob: bytes = b"") -> Frame:
         self._channel.send(header, blob)
@@ -43,3 +78,24 @@ class Broker:
         if frame.type == "refused":
             raise ToolError(frame.header["code"], frame.header["message"])
         return frame
+
+
+def _committed(header: dict[str, Any]) -> Committed:
+    return Committed(
+        path=header["path"],
+        digest=header["digest"],
+        difference=header["difference"],
+        note=header["note"],
+        operation=header["operation"],
+        style=header["style"],
+    )
+
+
+def _entry(found: dict[str, Any]) -> Entry:
+    target = found["target"]
+    return Entry(
+        name=base64.b64decode(found["name"]),
+        kind=found["kind"],
+        size=found["size"],
+        target=None if target is None else base64.b64decode(target),
+    )

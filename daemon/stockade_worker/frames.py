@@ -15,9 +15,20 @@ import struct
 from typing import Any, Final, NamedTuple
 
 PREFIX: Final = struct.Struct("!II")
+MAX_CONTEXT: Final = 4096  # bytes of one text for the agent beside the result: it becomes a part of its conversation
+MOST_CONTEXTS: Final = 16  # of one call
 MAX_HEADER: Final = 1024 * 1024
 MAX_BLOB: Final = 72 * 1024 * 1024
 MAX_DESCRIPTORS: Final = 16
+MAX_IMAGE: Final = 1024 * 1024  # of an image: it is a part of the recorded result, and of one message to a client
+
+# ISO/IEC 15948, ISO/IEC 10918, GIF89a.
+_IMAGES: Final = (
+    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"GIF87a", "image/gif"),
+    (b"GIF89a", "image/gif"),
+)
 
 
 class BrokenFrame(Exception):
@@ -34,6 +45,13 @@ class Frame(NamedTuple):
     @property
     def type(self) -> str:
         return str(self.header["type"])
+
+
+def image_kind(data: bytes) -> str | None:
+    """The media type of what an image frame may carry, by its first bytes; None for anything else."""
+    if data.startswith(b"RIFF") and data[8:12] == b"WEBP":
+        return "image/webp"
+    return next((kind for signature, kind in _IMAGES if data.startswith(signature)), None)
 
 
 def encode(header: dict[str, Any], blob: bytes = b"") -> bytes:

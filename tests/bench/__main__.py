@@ -2,8 +2,8 @@
 
     python -m tests.bench [--quick] [--out DIR] [PART]...      make bench ARGS="--quick calls"
 
-Parts: calls, memory, hostile, usage, stages; all of them where none is named. Tables go to standard output, progress to
-standard error. A full run writes docs/bench; a quick one writes only where --out says.
+Parts: calls, memory, hostile, usage, stages, files; all of them where none is named. Tables go to standard output,
+progress to standard error. A full run writes docs/bench; a quick one writes only where --out says.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from typing import Final, Protocol
 os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
 
 from stockade_daemon.sandbox.scratch import remove_tree
-from tests.bench import calls, facts, hostile, memory, report, stages, usage
+from tests.bench import calls, facts, files, hostile, memory, report, stages, usage
 from tests.bench.figures import Table, text
 from tests.bench.yardstick import Missing, Yardstick, made
 
@@ -38,6 +38,7 @@ _OTHERS: Final[Mapping[str, Part]] = {
     "hostile": hostile.measured,
     "usage": usage.measured,
     "stages": stages.measured,
+    "files": files.measured,
 }
 
 

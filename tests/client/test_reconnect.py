@@ -5,6 +5,7 @@ from pathlib import Path
 
 from stockade_client import Daemon, connect
 from tests.client.served import Served, running
+from tests.end_to_end.proxy import between
 
 
 async def killed_and_started_again(served: Served, processes: list[asyncio.subprocess.Process]) -> None:
@@ -94,3 +95,11 @@ async def test_an_approver_goes_on_watching(served: Served, workspace: Path) -> 
         assert (await settled).ok
     assert ask.call == asked[-1]
     assert (workspace / "a.txt").read_text() == "one\n2\nthree\n"
+
+
+async def test_a_daemon_that_is_slow_to_greet_is_there(address: str, scratch: Path) -> None:
+    """On a machine that is busy an accepted connection may carry nothing for a while."""
+    async with between(Path(address.removeprefix("unix:")), scratch / "slow.sock", begins_after_s=1.0) as proxy:
+        async with connect(proxy.address) as daemon:
+            assert daemon.info.private
+        assert proxy.connections == 1

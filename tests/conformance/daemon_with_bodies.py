@@ -14,7 +14,7 @@ def _replace() -> None:
     packages = {**library.packages(), "bodies": str(BODIES)}
     library.packages = lambda: packages  # type: ignore[assignment]
     manifests.built_in = lambda: BODIES
-    plan.MODULES = ()  # type: ignore[assignment]  # nothing is imported ahead of need
+    plan.MODULES = ()  # nothing is imported ahead of need
     function._MODULES = "bodies"
 
 

@@ -9,10 +9,8 @@ from stockade_client.session import Session
 from tests.end_to_end.profile_admin import HANG_S, Admin
 from tests.end_to_end.stockaded import Stockaded
 
-# What only a stage of an admin's own makes, and what no built-in tool asks for.
-NOT_HERE = frozenset(
-    {"call/arguments", "call/attempt", "call/profile", "context/message", "fs/write-intent", "policy/execute"}
-)
+# What only a stage of an admin's own makes.
+NOT_HERE = frozenset({"call/arguments", "call/attempt", "call/profile", "context/message", "policy/execute"})
 
 ASKING = 'extends = "dev"\n{more}\n'  # in which writes are asked about
 TOOL = 'from stockade_toolkit import tool\n\n\n@tool\ndef words() -> str:\n    """Says a word."""\n    return "word"\n'
@@ -30,7 +28,7 @@ async def recorded(stockaded: Stockaded, workspace: Path) -> list[Event]:
         connect(stockaded.address) as daemon,
         daemon.session(workspace, "asking", id="first", approve=_yes) as session,
     ):
-        await _calls(session)
+        await _calls(session, workspace)
         await _changes(session, admin, tools)
         await session.start("shell", call_id="cut-off", command="sleep 60")
         await _until(session, "call/dispatched", "cut-off")
@@ -46,10 +44,14 @@ async def _yes(ask: Ask) -> bool:
     return True
 
 
-async def _calls(session: Session) -> None:
+async def _calls(session: Session, workspace: Path) -> None:
     assert (await session.call("read", path="a.txt")).ok
     assert not (await session.call("read", path="missing.txt")).ok
     assert (await session.call("edit", path="a.txt", old_string="two", new_string="2")).ok
+    assert (await session.call("write", path="b.txt", content="new\n")).ok
+    assert (await session.call("todo_write", todos=[{"content": "look", "status": "pending"}])).ok
+    (workspace / "a.txt").write_text("somebody else's\n")
+    await _until(session, "fs/changed")
     assert (await session.call("shell", command="echo out; echo err >&2; echo x > c.txt")).ok
     assert (await session.call("shell", command="head -c 200000 /dev/zero | tr '\\0' x")).ok
     assert not (await session.call("shell", wrong=1)).ok

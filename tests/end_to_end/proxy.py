@@ -11,7 +11,8 @@ _PIECE = 64 * 1024
 class Proxy:
     """Made by `between`."""
 
-    def __init__(self, daemon: Path, socket: Path) -> None:
+    def __init__(self, daemon: Path, socket: Path, begins_after_s: float) -> None:
+        self._begins_after_s = begins_after_s
         self.address = f"unix:{socket}"
         self.connections = 0  # taken so far
         self.cuts = 0  # connections that were cut
@@ -49,6 +50,9 @@ class Proxy:
 
     async def take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
+        begins = asyncio.Event()
+        asyncio.get_running_loop().call_later(self._begins_after_s, begins.set)
+        await begins.wait()
         try:
             behind = await asyncio.open_unix_connection(str(self._daemon), limit=_PIECE)
         except OSError:
@@ -92,9 +96,10 @@ class _Connection:
 
 
 @asynccontextmanager
-async def between(daemon: Path, socket: Path) -> AsyncIterator[Proxy]:
-    """A proxy on `socket` to the daemon's; its connections are cut at the end."""
-    proxy = Proxy(daemon, socket)
+async def between(daemon: Path, socket: Path, *, begins_after_s: float = 0.0) -> AsyncIterator[Proxy]:
+    """A proxy on `socket` to the daemon's; its connections are cut at the end. Each is taken at once, and carries
+    nothing for the first `begins_after_s` seconds."""
+    proxy = Proxy(daemon, socket, begins_after_s)
     server = await asyncio.start_unix_server(proxy.take, str(socket), limit=_PIECE)
     try:
         yield proxy

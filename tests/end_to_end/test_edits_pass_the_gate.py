@@ -116,6 +116,7 @@ def test_the_ledger_tells_the_whole_way_of_an_edit(agent: Agent, stockade: Stock
         "fs/edit-intent",
         "approval/asked",
         "approval/decided",
+        "policy/transaction",
         "fs/begun",
         "fs/committed",
         "policy/post-execute",

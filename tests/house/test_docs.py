@@ -19,7 +19,7 @@ from tests.bench.report import PARTS, section
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
-EVENT = re.compile(r"(session|profile|tool|call|policy|approval|fs|context|catalog)/[a-z-]+")
+EVENT = re.compile(r"(session|profile|todo|tool|call|policy|approval|fs|context|catalog)/[a-z-]+")
 
 
 def rows(page: str, heading: str) -> list[list[str]]:

@@ -2,7 +2,7 @@
 
 import tempfile
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from stockade_daemon.pipeline.observe import Observer
 from stockade_daemon.pipeline.rules import Rules
 from stockade_daemon.pipeline.sessions import Opening, Sessions
 from stockade_daemon.profiles import read as profiles
+from stockade_daemon.registry import Registry
 from stockade_daemon.sandbox.pool import Pool
 from stockade_daemon.values import Event
 
@@ -71,7 +72,8 @@ async def asking(daemon: Daemon, workspace: Path) -> AsyncIterator[Session]:
 
 @dataclass(slots=True)
 class Staged:
-    """An engine with a real ledger and real workers, to whose extension points a test adds what it likes.
+    """An engine with a real ledger and real workers, to whose extension points a test adds what it likes. Beside the
+    built-in tools it has `any`: `shell`, with a value that may be any.
 
     Its session "s" allows everything; with `settings`, TOML of a profile, it is another one.
     """
@@ -118,6 +120,7 @@ async def staged(tmp_path: Path, settings: str) -> AsyncIterator[Staged]:
     rules = Rules(private=True, workspaces=(), profile_directories=(profiles.shipped(),), own=(state,))
     async with Ledger.open(str(state / "ledger")) as ledger, Pool.start(state) as pool:
         services = services_of(ledger, pool, state / "outputs")
+        services.tools.succeed([replace(Registry.load().find("shell"), name="any", output_schema=None)], [])
         observers: list[Observer] = []
         sessions = Sessions(ledger, pool, rules)
         async with Engine.start(services, sessions, observers, grace_s=0) as engine:

@@ -31,7 +31,7 @@ async def test_a_wrapper_may_answer_itself_and_its_word_on_layers_and_usage_does
         return Outcome(value={"n": 2**70}, content=("mine",), layers=(Layer("user", True),))
 
     staged.services.execute.add(answer, owner="mine")
-    result = await staged.call("c", "shell", command="true")
+    result = await staged.call("c", "any", command="true")
     assert (result["ok"], result["value"], result["content"], result["layers"]) == (True, {"n": 2**70}, ["mine"], [])
     assert "call/dispatched" not in await staged.types("c")
     assert await staged.body("c", "policy/execute") == {"outcome": "answered", "ok": True}
@@ -162,7 +162,7 @@ async def test_replaced_content_keeps_the_value(staged: Staged) -> None:
 
 async def test_a_replaced_value_brings_its_own_content(staged: Staged) -> None:
     staged.services.post_execute.add(deciding(Replace({"a": 1}, ("one",))))
-    result = await staged.call("c", "shell", command="echo long")
+    result = await staged.call("c", "any", command="echo long")
     assert (result["value"], result["content"]) == ({"a": 1}, ["one"])
     assert result["layers"]
 
@@ -195,7 +195,7 @@ async def test_a_block_takes_value_and_context_and_tells_only_its_own(staged: St
 
     staged.services.execute.add(wrapper)
     staged.services.post_execute.add(deciding(Block("not for you", ("why",))))
-    result = await staged.call("c", "shell", command="true")
+    result = await staged.call("c", "any", command="true")
     assert (code(result), result["content"]) == ("DENIED", ["not for you"])
     assert "value" not in result
     assert (await staged.body("c", "context/message"))["text"] == "why"
@@ -211,7 +211,7 @@ async def test_context_is_told_in_order_after_the_result(staged: Staged) -> None
     staged.services.execute.add(wrapper)
     staged.services.post_execute.add(outer)
     staged.services.post_execute.add(deciding(Accept(context=("inner",))))
-    await staged.call("c", "shell", command="true")
+    await staged.call("c", "any", command="true")
     events = [(event.type, event.body.get("text")) for event in await staged.events("c")][-4:]
     told = [("context/message", text) for text in ("wrapper", "outer", "inner")]
     assert events == [("tool/result", None), *told]
@@ -279,8 +279,8 @@ async def test_a_cancellation_that_overtakes_a_wrapper_says_whether_the_body_had
         return outcome
 
     staged.services.execute.add(slow)
-    assert code(await staged.call("ran", "shell", command="true")) == "ABORTED"
-    assert code(await staged.call("not", "shell", command="true")) == "ABORTED_BEFORE_DISPATCH"
+    assert code(await staged.call("ran", "any", command="true")) == "ABORTED"
+    assert code(await staged.call("not", "any", command="true")) == "ABORTED_BEFORE_DISPATCH"
     for call_id in ("ran", "not"):
         assert "policy/post-execute" in await staged.types(call_id)
 

@@ -8,8 +8,9 @@ import pytest
 
 from stockade_daemon.policy.decisions import Allow, Ask, Deny, PreDecision
 from stockade_daemon.policy.guards import Guards
-from stockade_daemon.policy.profile_rules import by_profile
-from stockade_daemon.policy.subjects import Judged
+from stockade_daemon.policy.intents import IntentPoint
+from stockade_daemon.policy.profile_rules import by_profile, changes_by_profile
+from stockade_daemon.policy.subjects import Change, Intended, Judged
 from stockade_daemon.policy.waterfall import Next, Waterfall
 from stockade_daemon.profiles import read as profiles
 from stockade_daemon.registry.registry import Registry
@@ -92,8 +93,29 @@ async def test_an_inner_denial_is_stricter_than_an_ask() -> None:
 def test_guards_deny_or_abstain_in_any_order() -> None:
     subject = judged("read")
     for guards in ((lambda _: None, lambda _: "no"), (lambda _: "no", lambda _: None)):
-        registered = Guards()
+        registered: Guards[Judged] = Guards()
         for guard in guards:
             registered.add(guard)
         assert registered.check(subject) == "no"
-    assert Guards().check(subject) is None
+    none: Guards[Judged] = Guards()
+    assert none.check(subject) is None
+
+
+CHANGE = Change("a", b"a", "update", "b" * 64, "a" * 64, 1, 1, 1, "", complete=True, note="")
+
+
+@pytest.mark.parametrize("first", [True, False])
+async def test_the_profile_is_one_of_the_listeners_of_a_change_and_a_person_is_told_all_reasons(first: bool) -> None:
+    async def listen(intended: Intended) -> PreDecision:
+        return Ask("it is large")
+
+    point = IntentPoint("test")
+    for each in (listen, changes_by_profile) if first else (changes_by_profile, listen):
+        point.add(each)
+    asked = await point.decide(Intended(judged("shell", writes="ask"), CHANGE))
+    assert isinstance(asked, Ask)
+    assert set(asked.reason.split("; ")) == {"it is large", "profile dev asks about writes"}
+    assert await point.decide(Intended(judged("edit", writes="allow"), CHANGE)) == Ask("it is large")
+    denied = await point.decide(Intended(judged("edit", writes="deny"), CHANGE))
+    assert isinstance(denied, Deny)
+    assert "denies writes" in denied.reason

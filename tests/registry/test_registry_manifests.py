@@ -70,6 +70,18 @@ def test_reading_manifests_imports_no_tool() -> None:
     assert done.stdout.strip() == "[]"
 
 
+def test_a_manifest_may_state_what_its_value_is(tmp_path: Path) -> None:
+    assert load(tmp_path).find("look").output_schema is None
+    stated = {"type": "array", "items": {"type": "integer"}}
+    tools = load(tmp_path, json.dumps({**GOOD, "output_schema": stated}))
+    manifest = tools.find("look")
+    tools.check_output(manifest, (1, 2**200))
+    with pytest.raises(ValueError, match=r"\$\[1\] must be an integer, not true"):
+        tools.check_output(manifest, (1, True))
+    with pytest.raises(TypeError):
+        manifest.output_schema["items"]["type"] = "string"  # type: ignore[index]
+
+
 def test_a_good_manifest_is_deeply_frozen(tmp_path: Path) -> None:
     manifest = load(tmp_path).find("look")
     assert manifest.timeout_s == 1.5
@@ -122,6 +134,22 @@ def path_schema(**changes: Any) -> Change:
         (path_schema(description=""), "input_schema", "description must be text"),
         (path_schema(minimum=1, maxItems=2), "input_schema", "maxItems is not supported"),
         (path_schema(type="array"), "input_schema", "properties.path.items must be an object"),
+        (lambda m: m.update(output_schema={"type": "text"}), "output_schema", "output_schema.type must be one of"),
+        (
+            lambda m: m.update(output_schema={"type": "string", "format": "uri"}),
+            "output_schema",
+            "output_schema.format is not supported for type string",
+        ),
+        (
+            lambda m: m.update(output_schema={"type": "object", "properties": {}}),
+            "output_schema",
+            "output_schema.additionalProperties must be false: what the schema does not name is always refused",
+        ),
+        (
+            lambda m: m.update(output_schema={"type": "string", "title": "\x1b[2J"}),
+            "output_schema",
+            "it has the character U+001B",
+        ),
     ],
 )
 def test_a_mistake_is_named_with_file_line_and_key(tmp_path: Path, change: Change, key: str, words: str) -> None:

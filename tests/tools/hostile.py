@@ -140,6 +140,19 @@ FILES: dict[str, tuple[str, str | None]] = {
         ),
         "must be a count",
     ),
+    "forged_output.py": (
+        forged(name="forged_output", output_schema={"type": "object"}),
+        "output_schema.properties must",
+    ),
+    "forged_output_null.py": (forged(name="forged_output_null", output_schema=None), "output_schema must be an object"),
+    "forged_output_any.py": (
+        forged(name="forged_output_any", output_schema={"type": "string", "anyOf": []}),
+        "output_schema.anyOf is not supported for type string",
+    ),
+    "forged_output_pattern.py": (
+        forged(name="forged_output_pattern", output_schema={"type": "string", "pattern": "((a{1000}){1000}){1000}"}),
+        "the output_schema of this tool is unusable",
+    ),
     "forged_time.py": (forged(name="forged_time", timeout_s=1e300), "at most 86400"),
     "forged_many.py": (forged(name="forged_many", output_bytes=2**70), "from 1 to 1048576"),
     "patches.py": (

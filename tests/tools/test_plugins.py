@@ -16,6 +16,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "plugins.md").read_text()
 (TEXT,) = re.findall(r"^```python\n(.*?)^```$", PAGE, re.M | re.S)
 PROFILE = 'extends = "dev"\nwiden = ["approval.writes"]\napproval.writes = "allow"\n'
 HANG_S = 60.0
+LINES = "".join(f"line {number}\n" for number in range(150))
 
 
 def install(place: Path, monkeypatch: pytest.MonkeyPatch, text: str, point: str = "house_rules:register") -> None:
@@ -69,6 +70,7 @@ def workspace(place: Path) -> Path:
     made = place / "workspace"
     made.mkdir()
     (made / "a.txt").write_text("one\n")
+    (made / "list.txt").write_text(LINES)
     (made / "Makefile").write_text("all:\n\t@$(MAKE) -C . inner\ninner:\n\t@echo made\n")
     return made
 
@@ -92,6 +94,20 @@ async def test_the_plugin_of_the_manual_does_what_the_manual_says(
         await session.call("read", path="a.txt")
         edited = await session.call("edit", path="a.txt", old_string="one", new_string="two")
         assert edited.ok, edited
+        await session.call("read", path="list.txt")
+        emptied = await session.call("edit", path="list.txt", old_string=LINES, new_string="")
+        assert emptied.error is not None
+        assert emptied.error.code == "APPROVAL_UNAVAILABLE"
+        rewritten = await session.call("write", path="list.txt", content="short\n")
+        assert rewritten.error is not None
+        assert rewritten.error.code == "APPROVAL_UNAVAILABLE"
+        key = await session.call("edit", path="list.txt", old_string="line 7\n", new_string="-----BEGIN KEY-----\n")
+        assert key.error is not None
+        assert (key.error.code, key.error.message.split(";")[0]) == (
+            "DENIED",
+            "list.txt would have a key, or what cannot be looked at",
+        )
+        assert (workspace / "list.txt").read_text() == LINES
         async with session.events() as events:
             told = [event.body["text"] async for event in events if event.type == "context/message"]
         assert told == ["Run the tests before you go on."]
@@ -115,10 +131,22 @@ async def test_what_is_installed_and_not_named_is_not_loaded(
         ('["house-rules"]', "import sys\nsys.exit(7)", "SystemExit: 7"),
         ('["house-rules"]', "def register(extensions):\n    extensions.guard(3)", "3 is called and not awaited"),
         ('["house-rules"]', "def register(e):\n    e.execute(lambda a, b: None)", "write `async def listener"),
+        ('["house-rules"]', "def register(e):\n    e.edit_intent(lambda a: None)", "`async def listener(intended)`"),
+        ('["house-rules"]', "async def a(t): ...\ndef register(e):\n    e.transaction_guard(a)", "not awaited"),
         ('["house-rules"]', "def other(e): pass", "AttributeError"),
         ('["house-rules", "house-rules"]', TEXT, '"house-rules" a second time'),
     ],
-    ids=["missing", "import", "exit", "no guard", "not async", "no function", "twice"],
+    ids=[
+        "missing",
+        "import",
+        "exit",
+        "no guard",
+        "not async",
+        "no listener",
+        "an awaited guard",
+        "no function",
+        "twice",
+    ],
 )
 async def test_the_daemon_does_not_start_without_a_plugin_that_it_is_told_to_run(
     place: Path, monkeypatch: pytest.MonkeyPatch, enabled: str, text: str, words: str

@@ -82,8 +82,8 @@ async def followed(place: Path) -> None:
                 await shop.news("changed", Path(name).stem)
             else:
                 (place / name).write_text(text)
-    assert count == 4
-    assert len([name for language, _, name in BLOCKS if language in ("python", "toml") and name]) == 4
+    assert count == 5
+    assert len([name for language, _, name in BLOCKS if language in ("python", "toml") and name]) == 5
 
 
 def test_the_first_tool_of_the_manual_has_twenty_lines_at_most() -> None:

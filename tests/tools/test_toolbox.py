@@ -10,7 +10,7 @@ import pytest
 import pytest_asyncio
 
 from stockade_daemon import profiles
-from stockade_daemon.pipeline import toolbox
+from stockade_daemon.pipeline import describe, toolbox
 from stockade_daemon.pipeline.describe import Describing
 from stockade_daemon.pipeline.toolbox import Toolbox
 from stockade_daemon.registry import Registry, sources
@@ -95,9 +95,10 @@ async def test_a_package_is_taken_once_there_are_workers(
 
 
 async def test_files_that_never_end_keep_each_other_from_being_listed_and_no_other_file(
-    place: Path, pool: Pool
+    place: Path, pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Those that end are answered for while the slow ones are still under way."""
+    monkeypatch.setattr(describe, "IMPORT_S", 2.0)  # one after the other
     for number in range(4):
         (place / f"endless{number}.py").write_text("import time\ntime.sleep(3600)\n")
     (place / "say.toml").write_text(SAY.format("one"))

@@ -20,6 +20,7 @@ _STAGES: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
     "fs/write-intent": ("the gate has the exact bytes", ("path", "operation", "decision", "before", "after")),
     "approval/asked": ("a person is shown exactly this", ("title", "shown_hash")),
     "approval/decided": ("and answers once", ("allow", "outcome", "reason")),
+    "policy/transaction": ("guards may still deny the change", ("decision", "reason")),
     "fs/begun": ("recorded before the first byte changes", ("path", "before", "after")),
     "fs/committed": ("the gate has changed the workspace", ("path", "operation", "before", "after")),
     "policy/post-execute": ("hooks look at the outcome", ("decision", "reason")),

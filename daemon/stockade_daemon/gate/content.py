@@ -74,7 +74,8 @@ def take_open(descriptor: int, path: bytes, *, limit: int = MAX_FILE_BYTES) -> S
             raise too_large(path, status.st_size, limit)
         chunks = []
         size = 0
-        while chunk := os.pread(descriptor, _CHUNK, size):
+        # All at once where nobody writes to it: joining pieces would hold the bytes twice.
+        while chunk := os.pread(descriptor, max(status.st_size + 1 - size, _CHUNK), size):
             chunks.append(chunk)
             size += len(chunk)
             if size > limit:

@@ -12,14 +12,22 @@
 Content decides, never a clock or an inode number. Staleness is found before anything is matched or measured.
 """
 
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
 from stockade_daemon.errors import GateRefusal
 from stockade_daemon.gate import spans as spans_
+from stockade_daemon.gate import style
 from stockade_daemon.gate.content import MAX_FILE_BYTES, Snapshot, digest_of, lines_of
 from stockade_daemon.gate.difference import difference
 from stockade_daemon.gate.intents import EditIntent, Planned, WriteIntent
 from stockade_daemon.gate.names import shown
 from stockade_daemon.gate.observations import Observation, Ranges, covers
 from stockade_daemon.gate.refusals import changed, not_observed, stale, too_large
+from stockade_daemon.values import Json
+
+_NOTHING: Final[Mapping[str, Json]] = MappingProxyType({})
 
 
 def admit_edit(asked: bytes, seen: Observation | None, disk: Snapshot | None) -> Snapshot:
@@ -70,7 +78,8 @@ def plan_write(
             f"{shown(asked)} has {disk.lines} lines and this session has seen only a part of them. "
             "Read the rest with `read`, then repeat the call; or change the lines that were shown with `edit`.",
         )
-    return _planned(real, asked, disk, intent.content)
+    changed_style = style.changes(disk.content, intent.content)
+    return _planned(real, asked, disk, intent.content, note=style.said(changed_style), changed_style=changed_style)
 
 
 def _same(asked: bytes, seen: Observation | None, disk: Snapshot) -> Observation:
@@ -92,6 +101,7 @@ def _planned(
     lines: Ranges | None = None,
     spans: tuple[spans_.Span, ...] = (),
     note: str = "",
+    changed_style: Mapping[str, Json] = _NOTHING,
 ) -> Planned:
     """`lines`: those known afterwards; None means all."""
     if len(content) > MAX_FILE_BYTES:
@@ -99,7 +109,8 @@ def _planned(
     after = digest_of(content)
     count = lines_of(content)
     if disk is not None and disk.status.st_nlink > 1:
-        note = note or f"written in place: the file has {disk.status.st_nlink} hard links"
+        in_place = f"written in place: the file has {disk.status.st_nlink} hard links"
+        note = f"{note}; {in_place}" if note else in_place
     if disk is not None and disk.digest == after:
         note = "the bytes stay as they are"
     return Planned(
@@ -113,6 +124,7 @@ def _planned(
         note=note,
         seen=Observation(real, asked, after, len(content), count, _all(count) if lines is None else lines),
         links=0 if disk is None else disk.status.st_nlink,
+        style=changed_style,
     )
 
 

@@ -15,12 +15,13 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from stockade_daemon.errors import GateRefusal, ToolFailure
-from stockade_daemon.gate import attributes, suggest
+from stockade_daemon.gate import attributes, listing, outside, repositories, suggest
 from stockade_daemon.gate.content import MAX_FILE_BYTES, Snapshot, require_regular, sealed, take
 from stockade_daemon.gate.decision import admit_edit, plan_edit, plan_write
 from stockade_daemon.gate.hidden import Hidden, not_to_be_written
 from stockade_daemon.gate.intents import Committed, EditIntent, Planned, WriteIntent
-from stockade_daemon.gate.locks import Key, held
+from stockade_daemon.gate.listing import Listed
+from stockade_daemon.gate.locks import Key, held, is_held
 from stockade_daemon.gate.names import encoded, shown
 from stockade_daemon.gate.observations import Observation, Observations, restored
 from stockade_daemon.gate.paths import Resolved, resolve, spelled
@@ -59,20 +60,30 @@ class _Look:
 
 
 class Gate:
-    """One session's gate. `protected`: patterns beside those of protected.py; `hidden`: see hidden.py."""
+    """One session's gate. `protected`: patterns beside those of protected.py; `hidden`: see hidden.py; `told` is called
+    when the session knows something new of a file."""
 
-    def __init__(self, workspace: Workspace, *, protected: tuple[str, ...] = (), hidden: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        workspace: Workspace,
+        *,
+        protected: tuple[str, ...] = (),
+        hidden: tuple[str, ...] = (),
+        told: Callable[[], None] = lambda: None,
+    ) -> None:
         self._workspace = workspace
-        self._protected = Protected(protected)
+        self._protected = Protected(workspace, protected)
         self._hidden = Hidden(workspace, hidden)
         self._seen = Observations()
+        self._looks = outside.Looks()
+        self._told = told
         self._handles: dict[str, Observation] = {}
 
     def under(self, *, protected: tuple[str, ...], hidden: tuple[str, ...]) -> "Gate":
         """The session's gate under other patterns. Both know the same: what either has shown, handed out or committed,
         the other has too."""
-        gate = Gate(self._workspace, protected=protected, hidden=hidden)
-        gate._seen, gate._handles = self._seen, self._handles
+        gate = Gate(self._workspace, protected=protected, hidden=hidden, told=self._told)
+        gate._seen, gate._handles, gate._looks = self._seen, self._handles, self._looks
         return gate
 
     async def read(self, path: str, *, editing: bool = False) -> Opened:
@@ -103,6 +114,27 @@ class Gate:
         self._handles[handle] = Observation(look.real, look.asked, disk.digest, len(disk.content), disk.lines)
         return Opened(handle, descriptor, shown(look.real), disk.digest, len(disk.content))
 
+    async def entries(self, path: str, *, first: int, most: int) -> Listed:
+        """The names of a directory, without the hidden ones, from number `first` on, `most` of them. Observes nothing.
+
+        Raises GateRefusal FS_* by path, kind and permission, FS_TOO_LARGE; ArgumentsRefusal INVALID_ARGS.
+        """
+
+        def look() -> Listed:
+            asked = spelled(self._workspace, path)
+            if self._hidden.hides(asked):
+                raise self._not_found(asked)
+            with resolve(self._workspace, path) as place:
+                if place.status is None or self._holds(place):
+                    raise self._not_found(place.asked)
+                with os_errors("list", place.asked):
+                    covered = frozenset(self._hidden.names())
+                return listing.window(
+                    place, first, most, hides=lambda name: name in covered or self._hidden.hides(name)
+                )
+
+        return await aside(lambda: settled(look, encoded(path)))
+
     def showed(self, handle: str, *, first: int, last: int) -> Observation:
         """Records that lines `first` to `last` of a read file reached the model, whole.
 
@@ -130,6 +162,7 @@ class Gate:
             ((first, last),) if first <= last else (),
         )
         self._seen.add(seen)
+        self._told()
         return seen
 
     def forget(self, handle: str) -> None:
@@ -153,6 +186,7 @@ class Gate:
         seen = await aside(lambda: settled(look, encoded(path)))
         if seen is not None:
             self._seen.add(seen)
+            self._told()
         return seen
 
     async def decide(self, intent: EditIntent | WriteIntent) -> Planned:
@@ -189,7 +223,7 @@ class Gate:
         Raises GateRefusal: FS_STALE_VERSION where the disk is no longer as it was decided about, FS_PROTECTED,
         FS_PERMISSION_DENIED, FS_CONFLICT, FS_IO_ERROR.
         """
-        async with held(self._key(planned.real)):
+        async with held(*self._keys(planned.real)):
             facts = await aside(lambda: self._recheck(planned))
             # Two names of one file are two keys; the file itself is a third that they share.
             shared = [("file", f"{facts.device}:{facts.inode}")] if facts.method == "in place" else []
@@ -206,6 +240,25 @@ class Gate:
             self._seen.put(seen)
         else:
             self._seen.add(seen)
+
+    async def changed_outside(self, most: int) -> list[outside.Changed]:
+        """The files that this session was shown and that others have changed since, each content told once.
+
+        Of the `most` files observed last. One that is being committed is looked at the next time.
+        """
+        if self._workspace.descriptor < 0:
+            return []
+        known = self._seen.latest(most)
+        known = {path: digest for path, digest in known.items() if not self._is_busy(path)}
+        # A descriptor of its own: no call keeps the session's from being closed meanwhile.
+        with Workspace(self._workspace.path, os.dup(self._workspace.descriptor)) as workspace:
+            found = await finished(aside(lambda: self._looks.look(workspace, known)))
+        return self._looks.new([each for each in found if not self._is_busy(each.path)], self._seen)
+
+    def seen_directories(self, most: int) -> list[str]:
+        """The directories of the `most` files observed last, one for each, absolute."""
+        parents = (path.rpartition(b"/")[0] for path in self._seen.latest(most))
+        return [os.path.join(self._workspace.path, os.fsdecode(parent)) for parent in parents]
 
     def hides(self, path: bytes) -> bool:
         """Whether a name of the workspace is one that this session must not see."""
@@ -234,7 +287,8 @@ class Gate:
         )
         happened = await aside(lambda: publish(self._workspace, planned, facts.method, name))
         self._seen.put(planned.seen)
-        if facts.method == "in place" and not planned.note:
+        self._told()
+        if facts.method == "in place" and planned.links < 2:
             happened = "; ".join(note for note in ("written in place, which keeps the file's owner", happened) if note)
         done = Committed(
             path=shown(planned.real),
@@ -293,11 +347,18 @@ class Gate:
             raise is_directory(place.asked)
         if place.status is not None and place.status.st_nlink > 1:
             with os_errors("look up", place.asked):
-                self._protected.check_links(self._workspace, place.status, place.asked)
+                self._protected.check_links(place.status, place.asked)
+
+    def _keys(self, real: bytes) -> list[Key]:
+        made = [os.path.join(self._workspace.path, os.fsdecode(each)) for each in repositories.shared(real)]
+        return [self._key(real), *(("repository", each) for each in made)]
 
     def _key(self, real: bytes) -> Key:
         # The absolute path, so that sessions on a directory and on one within it share the lock.
         return "path", os.path.join(self._workspace.path, os.fsdecode(real))
+
+    def _is_busy(self, real: bytes) -> bool:
+        return is_held(self._key(real))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 """What a body asks for, what was decided about it, and what came of it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
@@ -43,6 +44,7 @@ class Planned:
     note: str  # what a person should know besides, one clause; may be empty
     seen: Observation = field(repr=False)  # what the session will know of the file afterwards
     links: int  # names that the file has on the disk; 0: nothing is there
+    style: Mapping[str, Json] = field(default_factory=dict)  # what a write changes besides the text, as in style.py
 
     @property
     def path(self) -> str:

@@ -31,6 +31,12 @@ async def held(*keys: Key) -> AsyncIterator[None]:
         yield
 
 
+def is_held(key: Key) -> bool:
+    """Whether somebody holds this lock now."""
+    entry = _entries.get(key)
+    return entry is not None and entry.lock.locked()
+
+
 @asynccontextmanager
 async def _one(key: Key) -> AsyncIterator[None]:
     entry = _entries.setdefault(key, _Entry())

@@ -66,7 +66,8 @@ class Observations:
 
     def put(self, seen: Observation) -> None:
         """Replaces what was known of the file, as after an own commit."""
-        self._of[seen.path] = seen
+        self._of.pop(seen.path, None)
+        self._of[seen.path] = seen  # at the end: the latest
         if seen.asked != seen.path:
             self._spelled[seen.asked] = seen.path
         else:
@@ -75,6 +76,16 @@ class Observations:
     def find(self, real: bytes, asked: bytes) -> Observation | None:
         """What was seen of the file, or failing that, of the file that this spelling led to before."""
         return self._of.get(real) or self._of.get(self._spelled.get(asked, asked))
+
+    def digest(self, path: bytes) -> str | None:
+        """Of the real path; None where it was absent, or is not known."""
+        seen = self._of.get(path)
+        return None if seen is None else seen.digest
+
+    def latest(self, count: int) -> dict[bytes, str | None]:
+        """Path and digest of the files that were seen last."""
+        paths = list(self._of)[-count:]
+        return {path: self._of[path].digest for path in paths}
 
 
 def restored(body: Mapping[str, Json]) -> Observation:

@@ -99,17 +99,21 @@ def publish(workspace: Workspace, planned: Planned, method: Method, name: bytes)
             with os_errors("write", place.asked):
                 try:
                     if disk is None:
-                        return _create(place, planned, name)
-                    if method == "in place":
-                        return _in_place(place, planned, disk, name)
-                    return _replace(place, planned, disk, name)
+                        happened = _create(workspace, place, planned, name)
+                    elif method == "in place":
+                        happened = _in_place(workspace, place, planned, disk, name)
+                    else:
+                        happened = _replace(workspace, place, planned, disk, name)
                 except FileNotFoundError as error:
                     raise Moved from error  # the file, or a directory above it, has gone meanwhile
+            if not _leads_here(workspace, place):
+                happened = _join(happened, "its directory was moved or removed right afterwards")
+            return happened
 
     return settled(attempt, planned.asked)
 
 
-def _create(place: Resolved, planned: Planned, name: bytes) -> str:
+def _create(workspace: Workspace, place: Resolved, planned: Planned, name: bytes) -> str:
     with ExitStack() as opened, ExitStack() as undo:
         parent = place.parent
         for part in place.missing:
@@ -128,6 +132,7 @@ def _create(place: Resolved, planned: Planned, name: bytes) -> str:
             write_all(new.descriptor, planned.content)
             attributes.like_directory(parent, new.descriptor, FILE_MODE)
             os.fsync(new.descriptor)
+            _stay(workspace, place)
             try:
                 new.publish_as(place.name)
             except FileExistsError as error:
@@ -136,7 +141,7 @@ def _create(place: Resolved, planned: Planned, name: bytes) -> str:
             return _join(_standing(parent, place.name, new), _synced(parent))
 
 
-def _replace(place: Resolved, planned: Planned, old: Snapshot, name: bytes) -> str:
+def _replace(workspace: Workspace, place: Resolved, planned: Planned, old: Snapshot, name: bytes) -> str:
     with temporary(place.parent, name) as new:
         write_all(new.descriptor, planned.content)
         source = os.open(place.name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=place.parent)
@@ -147,6 +152,7 @@ def _replace(place: Resolved, planned: Planned, old: Snapshot, name: bytes) -> s
         finally:
             os.close(source)
         os.fsync(new.descriptor)
+        _stay(workspace, place)
         new.appear()
         try:
             syscalls.renameat2(place.parent, name, place.name, syscalls.RENAME_EXCHANGE)
@@ -200,7 +206,7 @@ def _rename_over(place: Resolved, old: Snapshot, new: Temporary, name: bytes) ->
     new.keep()
 
 
-def _in_place(place: Resolved, planned: Planned, old: Snapshot, name: bytes) -> str:
+def _in_place(workspace: Workspace, place: Resolved, planned: Planned, old: Snapshot, name: bytes) -> str:
     with temporary(place.parent, name, named=True) as journal:
         # Old and new: only with both can a recovery tell our own half-done write from what somebody wrote since.
         write_all(journal.descriptor, old.content + planned.content)
@@ -211,6 +217,7 @@ def _in_place(place: Resolved, planned: Planned, old: Snapshot, name: bytes) -> 
             present = take_open(target, place.asked)
             if not _same_file(present.status, old.status) or present.digest != old.digest:
                 raise Moved
+            _stay(workspace, place)
             try:
                 overwrite(target, planned.content, old.status)
             except BaseException as error:
@@ -236,10 +243,34 @@ def overwrite(target: int, content: bytes, status: os.stat_result) -> None:
     """Makes `content` all of an open file's bytes, synced, and keeps its mode. Raises OSError."""
     write_all(target, content)
     os.ftruncate(target, len(content))
-    # Writing clears the set-id bits of a file (write(2)), also where the one that writes is root.
-    if stat.S_IMODE(os.fstat(target).st_mode) != attributes.kept_mode(status):
-        os.fchmod(target, attributes.kept_mode(status))
+    # Writing clears the set-id bits of a file (write(2)), also where the one that writes is root. The other bits are as
+    # they are now: somebody may have changed them meanwhile.
+    present = stat.S_IMODE(os.fstat(target).st_mode)
+    set_id = stat.S_ISUID | stat.S_ISGID
+    wanted = (present & ~set_id) | (attributes.kept_mode(status) & set_id)
+    if present != wanted:
+        os.fchmod(target, wanted)
     os.fsync(target)
+
+
+def _stay(workspace: Workspace, place: Resolved) -> None:
+    """Raises Moved where the path has come to lead elsewhere: a directory above it may have been moved out of the
+    workspace, and the descriptor of it goes wherever it goes."""
+    if not _leads_here(workspace, place):
+        raise Moved
+
+
+def _leads_here(workspace: Workspace, place: Resolved) -> bool:
+    """Whether the directory that `place` was found in is still where it was."""
+    above = place.real.split(b"/")[: -1 - len(place.missing)]
+    if not above:
+        return True
+    try:
+        with resolve(workspace, b"/".join(above)) as present:
+            found = os.fstat(present.parent) if present.name == b"." else present.status
+            return found is not None and _identity(found) == _identity(os.fstat(place.parent))
+    except (GateRefusal, Moved):
+        return False
 
 
 def _standing(parent: int, name: bytes, new: Temporary) -> str:

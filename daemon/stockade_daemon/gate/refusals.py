@@ -32,9 +32,16 @@ _CODES: Final = {
 _ADVICE: Final = {
     errno.ENAMETOOLONG: "Use a shorter name.",
     errno.ELOOP: "Name the file itself instead of the link.",
-    errno.EROFS: "The file system is mounted read-only.",
+    errno.EACCES: "Ask for the right to it, or leave it as it is.",
+    errno.EPERM: "Ask for the right to it, or leave it as it is.",
+    errno.EROFS: "The file system is mounted read-only: mount it for writing, or leave it as it is.",
     errno.ENOSPC: "The disk is full: free some space, then repeat the call.",
     errno.EDQUOT: "The disk quota is used up: free some space, then repeat the call.",
+    errno.EFBIG: "Keep the file smaller: its file system, or a limit on the daemon, allows no more.",
+    errno.EIO: "The disk reports a fault: have it looked at before anything is repeated.",
+    errno.EMFILE: "The daemon has too many files open: let other calls end, then repeat this one.",
+    errno.ENFILE: "The machine has too many files open: let other programs end, then repeat the call.",
+    errno.ENOMEM: "Memory is short: let other programs end, then repeat the call.",
     errno.ETXTBSY: "The file is a program that is running: stop it, then repeat the call.",
 }
 

@@ -16,6 +16,7 @@ from stockade_daemon.ledger.writer import Tail, Transaction
 SESSION_OPENED = "session/opened"
 SESSION_PROFILE = "session/profile"
 SESSION_CLOSED = "session/closed"
+ASKED = "approval/asked"
 TOOL_CALL = "tool/call"
 CALL_DISPATCHED = "call/dispatched"
 TOOL_RESULT = "tool/result"
@@ -204,6 +205,21 @@ def remove_session(session_id: str, before_ms: int) -> Callable[[Transaction], b
     return change
 
 
+def ask(entry: Entry) -> Callable[[Transaction], int]:
+    """Records that somebody is asked about a call, which has no result yet. The event's sequence number."""
+
+    def change(transaction: Transaction) -> int:
+        transaction.open_tail(entry.session_id)
+        found = queries.call(transaction.connection, entry.session_id, entry.call_id)
+        if found is None:
+            raise _no_call(entry)
+        if found.state == "settled":
+            raise _has_its_result(entry)
+        return entry.record(transaction)
+
+    return change
+
+
 def _code(record: CallRecord) -> str:
     """The code of a settled call's error; "ok" without one."""
     error = None if record.result is None else record.result.get("error")
@@ -213,6 +229,13 @@ def _code(record: CallRecord) -> str:
 def _no_call(entry: Entry) -> RequestError:
     return RequestError(
         "NOT_FOUND", f"There is no call {entry.call_id!r} in the session {entry.session_id!r}; start it first."
+    )
+
+
+def _has_its_result(entry: Entry) -> RequestError:
+    return RequestError(
+        "FAILED_PRECONDITION",
+        f"The call {entry.call_id!r} of session {entry.session_id!r} has its result already; read that one.",
     )
 
 
@@ -232,7 +255,4 @@ def _move(transaction: Transaction, tail: Tail, entry: Entry, state: str) -> Non
         return
     if queries.call(transaction.connection, entry.session_id, entry.call_id) is None:
         raise _no_call(entry)
-    raise RequestError(
-        "FAILED_PRECONDITION",
-        f"The call {entry.call_id!r} of session {entry.session_id!r} has its result already; read that one.",
-    )
+    raise _has_its_result(entry)

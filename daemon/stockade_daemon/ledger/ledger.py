@@ -94,12 +94,13 @@ class Ledger:
         """Records an event. `body` is rendered at once: what happens to it afterwards does not change the
         record.
 
-        Raises RequestError (NOT_FOUND: no such session; FAILED_PRECONDITION: it is closed),
-        InfrastructureFailure (the disk), ValueError or TypeError (a type that another method records, or a
-        body that is not JSON).
+        Raises RequestError (NOT_FOUND: no such session; FAILED_PRECONDITION: it is closed; where somebody is asked:
+        no such call, or it has its result), InfrastructureFailure (the disk), ValueError or TypeError (a type that
+        another method records, or a body that is not JSON).
         """
         entry = _entry(session_id, _free(type), call_id, body)
-        return _event(entry, await self._writer.do(entry.record))
+        change = changes.ask(entry) if type == changes.ASKED else entry.record
+        return _event(entry, await self._writer.do(change))
 
     def note(self, session_id: str, type: str, call_id: str = "", body: Mapping[str, Json] = _EMPTY) -> None:
         """Queues an event behind all that was queued before, without waiting.

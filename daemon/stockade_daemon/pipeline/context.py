@@ -17,7 +17,8 @@ from stockade_daemon.policy.approvals import Approvals
 from stockade_daemon.policy.budget import Spent
 from stockade_daemon.policy.decisions import PostDecision, PreDecision
 from stockade_daemon.policy.guards import Guards
-from stockade_daemon.policy.subjects import Finished, Judged
+from stockade_daemon.policy.intents import IntentPoint
+from stockade_daemon.policy.subjects import Finished, Judged, Transaction
 from stockade_daemon.policy.waterfall import Waterfall
 from stockade_daemon.registry.generations import Generations
 from stockade_daemon.registry.registry import Registry
@@ -99,6 +100,9 @@ class Services:
     outputs: Path  # a private directory for outputs that are too long for memory
     durability: Durability  # what the ledger and those outputs survive
     pre_execute: Waterfall[Judged, PreDecision]
-    guards: Guards
+    guards: Guards[Judged]
     execute: Waterfall[Judged, Outcome]
+    edit_intent: IntentPoint
+    write_intent: IntentPoint
+    transaction_guards: Guards[Transaction]
     post_execute: Waterfall[Finished, PostDecision]

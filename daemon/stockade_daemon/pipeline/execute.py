@@ -24,6 +24,9 @@ async def execute(services: Services, judged: Judged, under_way: CallUnderWay) -
     if answered is attempts.last:
         return answered
     outcome = _authored(answered, attempts.last, services.execute.name)
+    if outcome.ok:
+        checked = _checked(outcome, judged, under_way)
+        outcome = replace(checked, value=freeze(checked.value))
     body = {"outcome": "answered" if attempts.last is None else "transformed", "ok": outcome.ok}
     services.ledger.note(judged.session.session_id, "policy/execute", judged.call.call_id, body)
     return outcome
@@ -66,10 +69,7 @@ class _Attempts:
             self._error = error
             raise
         if outcome.has_value:
-            try:
-                lossless(outcome)
-            except ValueError as error:
-                outcome = invalid(outcome, str(error))
+            outcome = _checked(outcome, self._judged, self._under_way)
         self.last = replace(outcome, value=freeze(outcome.value))
         return self.last
 
@@ -102,12 +102,21 @@ def _authored(answered: Outcome, dispatched: Outcome | None, stage: str) -> Outc
         return replace(
             made, value=facts.value if kept else None, has_value=kept, content=content, context=answered.context
         )
-    outcome = replace(answered, has_value=True, layers=facts.layers, usage=facts.usage)
+    # A picture is the body's alone.
+    images = facts.images if answered.images is facts.images else ()
+    return replace(answered, has_value=True, images=images, layers=facts.layers, usage=facts.usage)
+
+
+def _checked(outcome: Outcome, judged: Judged, under_way: CallUnderWay) -> Outcome:
+    """The outcome, or INVALID_TOOL_OUTPUT where its value is none that the tool may have. Of a failure the value is
+    only what there is so far, and that it has failed says more than what its value lacks."""
     try:
         lossless(outcome)
+        if outcome.ok:
+            under_way.tools.check_output(judged.manifest, outcome.value)
     except ValueError as error:
         return invalid(outcome, str(error))
-    return replace(outcome, value=freeze(outcome.value))
+    return outcome
 
 
 def _limit_time(judged: Judged, under_way: CallUnderWay) -> None:

@@ -44,8 +44,9 @@ def lossless(outcome: Outcome) -> int:
 
 
 def invalid(outcome: Outcome, message: str) -> Outcome:
-    """What becomes of an outcome that JSON cannot carry."""
-    return outcomes.failed("INVALID_TOOL_OUTPUT", message, layers=outcome.layers, usage=outcome.usage)
+    """What becomes of an outcome that JSON cannot carry. What there is to tell the agent besides stays."""
+    failed = outcomes.failed("INVALID_TOOL_OUTPUT", message, layers=outcome.layers, usage=outcome.usage)
+    return replace(failed, context=outcome.context)
 
 
 def _capped(blocks: tuple[str, ...], cap: int) -> tuple[str, ...]:

@@ -1,8 +1,13 @@
 """Running a function: a conversation with a body that may lie.
 
+    body → context       for the agent, after the result, whatever that is
     body → open          the gate reads; the body gets sealed bytes
     body → showed        remembered, and told to the gate when the call has succeeded
+    body → list          the gate looks; the body gets a window of the names
     body → edit-intent   decided, asked about if the profile says so, committed
+    body → write-intent  the same
+    body → image         a part of the result, when the call has succeeded
+    body → todos         recorded when the call has succeeded
     body → value, error  the end
 
 A frame that is none of these, malformed, oversize or out of place fails the call and nothing else.
@@ -16,21 +21,23 @@ from typing import Any
 
 from stockade_daemon import json_text
 from stockade_daemon.errors import CODES, OF_TOOLS, GateRefusal, Refusal, ToolFailure
+from stockade_daemon.gate.content import sealed
 from stockade_daemon.gate.gate import Gate, Opened
-from stockade_daemon.gate.intents import Committed, EditIntent
-from stockade_daemon.gate.spans import Span
-from stockade_daemon.pipeline import intents, outcomes
+from stockade_daemon.gate.intents import Committed, EditIntent, WriteIntent
+from stockade_daemon.pipeline import intents, outcomes, wishes
 from stockade_daemon.pipeline.context import CallUnderWay, Services
 from stockade_daemon.pipeline.describe import sources
 from stockade_daemon.pipeline.effects import effects_of, for_model, listed
 from stockade_daemon.pipeline.output import Pump
 from stockade_daemon.pipeline.stop import Stopped
 from stockade_daemon.pipeline.stopped import while_running
+from stockade_daemon.pipeline.telling import Told
+from stockade_daemon.pipeline.wishes import broken
 from stockade_daemon.policy.subjects import Judged
 from stockade_daemon.sandbox.accounting import Exit
 from stockade_daemon.sandbox.channel import ChannelClosed
 from stockade_daemon.sandbox.worker import Worker
-from stockade_daemon.values import Json, Outcome, PythonBody
+from stockade_daemon.values import Image, Json, Outcome, PythonBody
 from stockade_worker.frames import BrokenFrame, Frame
 
 _MOST_FRAMES = 100_000  # of one call
@@ -78,9 +85,11 @@ async def run_function(services: Services, judged: Judged, under_way: CallUnderW
         value=value,
         has_value=outcome.has_value,
         content=content,
+        images=outcome.images,
         error=outcome.error,
         layers=worker.layers,
         usage=usage,
+        context=talk.told.texts,
         effects=talk.proven() if talk.hung_up else "",
     )
 
@@ -94,11 +103,14 @@ class _Conversation:
         self._requests = worker.requests
         self.hung_up = False  # the body's process ended its channel without an answer
         self.ended: Exit | None = None  # how, where that is known
+        self.told = Told()
         self._gate: Gate = under_way.live.gate
         self._opened: dict[str, Opened] = {}
         self._showed: list[tuple[str, int, int]] = []
         self._said: dict[str, Refusal] = {}  # what the daemon refused in this call, by code
         self._committed: list[Committed] = []
+        self._images: list[Image] = []
+        self._todos: dict[str, Json] | None = None  # the event, when the call has succeeded
 
     async def run(self) -> Outcome:
         await self._begin()
@@ -111,13 +123,23 @@ class _Conversation:
                     raise self._error(frame)
                 case "open":
                     await self._answer(self._open(frame))
+                case "context":
+                    await self._answer(self._note_context(frame))
                 case "showed":
                     await self._answer(self._note_showed(frame))
                 case "edit-intent":
                     await self._answer(self._edit(frame))
+                case "write-intent":
+                    await self._answer(self._change(wishes.write(frame)))
+                case "list":
+                    await self._answer(self._list(frame))
+                case "image":
+                    await self._answer(self._note_image(frame))
+                case "todos":
+                    await self._answer(self._note_todos(frame))
                 case other:
-                    raise _broken(f"a frame of type {other[:40]!r}")
-        raise _broken(f"more than {_MOST_FRAMES} frames")
+                    raise broken(f"a frame of type {other[:40]!r}")
+        raise broken(f"more than {_MOST_FRAMES} frames")
 
     def effects(self) -> str:
         """What has been committed so far, for a call that ends early."""
@@ -154,7 +176,7 @@ class _Conversation:
         except ChannelClosed as error:
             raise await self._gone() from error
         except BrokenFrame as error:
-            raise _broken(str(error)) from error
+            raise broken(str(error)) from error
 
     async def _gone(self) -> Refusal:
         self.hung_up = True
@@ -183,13 +205,7 @@ class _Conversation:
                 os.close(descriptor)
 
     async def _open(self, frame: Frame) -> tuple[dict[str, Json], int | None]:
-        path, for_edit = frame.header.get("path"), frame.header.get("for_edit")
-        if not isinstance(path, str) or not isinstance(for_edit, bool):
-            raise _broken("a malformed open")
-        try:
-            json_text.check(path)
-        except ValueError as error:
-            raise _broken(f"a path that is no text: {error}") from error
+        path, for_edit = wishes.opened_for(frame)
         try:
             opened = await self._gate.read(path, editing=for_edit)
         except GateRefusal as refusal:
@@ -211,35 +227,49 @@ class _Conversation:
     async def _note_showed(self, frame: Frame) -> tuple[dict[str, Json], int | None]:
         handle, first, last = (frame.header.get(name) for name in ("handle", "first", "last"))
         if not isinstance(handle, str) or handle not in self._opened or type(first) is not int or type(last) is not int:
-            raise _broken("a malformed showed")
+            raise broken("a malformed showed")
         if not self._judged.manifest.observes:
-            raise _broken("a claim to have shown a file, which its manifest does not allow")
+            raise broken("a claim to have shown a file, which its manifest does not allow")
         self._showed.append((handle, first, last))
+        return {"type": "noted"}, None
+
+    async def _note_context(self, frame: Frame) -> tuple[dict[str, Json], int | None]:
+        self.told.add(frame)
         return {"type": "noted"}, None
 
     async def _edit(self, frame: Frame) -> tuple[dict[str, Json], int | None]:
         handle = frame.header.get("handle")
         opened = self._opened.get(handle) if isinstance(handle, str) else None
         if opened is None:
-            raise _broken("an edit of a file that it has not opened")
-        intent = EditIntent(path=opened.path, base=opened.digest, spans=_spans(frame))
+            raise broken("an edit of a file that it has not opened")
+        return await self._change(EditIntent(path=opened.path, base=opened.digest, spans=wishes.spans(frame)))
+
+    async def _change(self, intent: EditIntent | WriteIntent) -> tuple[dict[str, Json], int | None]:
         with self._under_way.clock.paused():
             done, planned = await intents.edit(
                 self._services, self._judged, self._under_way, intent, on_commit=self._committed.append
             )
-        header: dict[str, Json] = {
-            "type": "committed",
-            "path": done.path,
-            "digest": done.after,
-            "difference": planned.text,
-            "note": done.note,
-        }
-        return header, None
+        return wishes.committed(done, planned), None
+
+    async def _list(self, frame: Frame) -> tuple[dict[str, Json], int | None]:
+        first, most = wishes.window(frame)
+        found = await self._gate.entries(wishes.path(frame), first=first, most=most)
+        return {"type": "listed", "path": found.path, "total": found.total}, sealed(wishes.listed(found))
+
+    async def _note_image(self, frame: Frame) -> tuple[dict[str, Json], int | None]:
+        self._images.append(wishes.image(frame, self._judged.manifest))
+        if len(self._images) > 1:
+            raise broken("more than one image")
+        return {"type": "noted"}, None
+
+    async def _note_todos(self, frame: Frame) -> tuple[dict[str, Json], int | None]:
+        self._todos = wishes.todos(frame, self._judged.manifest)
+        return {"type": "noted"}, None
 
     def _value(self, frame: Frame) -> Outcome:
         length = frame.header.get("text_bytes")
         if type(length) is not int or not 0 <= length <= len(frame.blob):
-            raise _broken("a malformed value")
+            raise broken("a malformed value")
         try:
             text = frame.blob[:length].decode("utf-8")
             value = json_text.parse(frame.blob[length:], max_bytes=len(frame.blob))
@@ -248,12 +278,14 @@ class _Conversation:
         # Only now: a read that failed has shown nothing.
         for handle, first, last in self._showed:
             self._note("fs/observed", self._gate.showed(handle, first=first, last=last).body())
-        return Outcome(value=value, has_value=True, content=(text,))
+        if self._todos is not None:
+            self._note("todo/write", self._todos)
+        return Outcome(value=value, has_value=True, content=(text,), images=tuple(self._images))
 
     def _error(self, frame: Frame) -> Refusal:
         code, message = frame.header.get("code"), frame.header.get("message")
         if not isinstance(code, str) or not isinstance(message, str):
-            return _broken("a malformed error")
+            return broken("a malformed error")
         if code in self._said:
             return self._said[code]
         if code not in OF_TOOLS:
@@ -267,26 +299,3 @@ class _Conversation:
 
     def _note(self, type: str, body: Mapping[str, Json]) -> None:
         self._services.ledger.note(self._judged.session.session_id, type, self._judged.call.call_id, body)
-
-
-def _spans(frame: Frame) -> tuple[Span, ...]:
-    """Spans of an edit-intent frame: [start, end, length of the replacement] each, the replacements in the blob."""
-    borders = frame.header.get("spans")
-    if not isinstance(borders, list) or not borders:
-        raise _broken("an edit without spans")
-    spans = []
-    position = 0
-    for border in borders:
-        match border:
-            case [int(start), int(end), int(length)] if 0 <= start <= end and 0 <= length <= len(frame.blob) - position:
-                spans.append(Span(start, end, frame.blob[position : position + length]))
-                position += length
-            case _:
-                raise _broken("a malformed span")
-    if position != len(frame.blob):
-        raise _broken("more replacement bytes than its spans have")
-    return tuple(spans)
-
-
-def _broken(what: str) -> ToolFailure:
-    return ToolFailure("INVALID_TOOL_OUTPUT", f"the tool's process sent {what}; its call was ended")

@@ -1,6 +1,6 @@
 """Stage intents: fs/edit-intent and fs/write-intent, from wish to committed bytes.
 
-    decide → profile (allow, ask with the exact difference, deny) → commit
+    decide → profile and listeners (allow, ask with the exact difference, deny) → guards → commit
 
 The gate checks digest and path again under its lock, after the answer: what was shown is what is committed, or nothing
 is.
@@ -8,14 +8,16 @@ is.
 
 from collections.abc import Callable, Mapping
 
-from stockade_daemon.errors import Aborted, PolicyRefusal
+from stockade_daemon.errors import Aborted, ExtensionFailed, PolicyRefusal, Refusal
 from stockade_daemon.gate.intents import Committed, EditIntent, Planned, WriteIntent
 from stockade_daemon.pipeline import cards
 from stockade_daemon.pipeline.context import CallUnderWay, Services
+from stockade_daemon.pipeline.guard import broken, guard_transaction
 from stockade_daemon.pipeline.stop import Stopped
-from stockade_daemon.policy.profile_rules import decision_for
-from stockade_daemon.policy.subjects import Judged
-from stockade_daemon.values import Decision, Json, Kind
+from stockade_daemon.policy.decisions import Allow, Ask, Deny, PreDecision
+from stockade_daemon.policy.intents import IntentPoint
+from stockade_daemon.policy.subjects import Change, Intended, Judged, Transaction
+from stockade_daemon.values import Json
 
 
 async def edit(
@@ -28,31 +30,24 @@ async def edit(
 ) -> tuple[Committed, Planned]:
     """The committed change. Raises Refusal: the gate's, policy's, or a person's."""
     session_id, call_id = judged.session.session_id, judged.call.call_id
-    name = "fs/edit-intent" if isinstance(intent, EditIntent) else "fs/write-intent"
     planned = await under_way.live.gate.decide(intent)
-    decision = _decision(judged)
-    services.ledger.note(
-        session_id,
-        name,
-        call_id,
-        planned.body() | {"decision": decision, "added": planned.added, "removed": planned.removed},
-    )
-    profile = judged.session.profile.name
-    if decision == "deny":
-        raise PolicyRefusal(
-            "DENIED", f"profile {profile} denies writes: nothing was changed. Use one that allows them."
-        )
-    if decision == "ask":
-        card = cards.for_difference(judged, planned, f"profile {profile} asks about writes")
-        try:
-            await services.approvals.ask(judged.session, call_id, judged.call.tool, card, under_way.stop.requested)
-        except Aborted as aborted:
-            # The body has been invoked by now, so this is no longer "before dispatch".
-            raise Aborted("ABORTED", aborted.message) from aborted
+    change = _change(planned)
+    point = services.edit_intent if isinstance(intent, EditIntent) else services.write_intent
+    match await _decide(services, Intended(judged, change), planned, point):
+        case Deny(reason, code):
+            raise PolicyRefusal(code, reason)
+        case Ask(reason):
+            card = cards.for_difference(judged, planned, reason)
+            try:
+                await services.approvals.ask(judged.session, call_id, judged.call.tool, card, under_way.stop.requested)
+            except Aborted as aborted:
+                # The body has been invoked by now, so this is no longer "before dispatch".
+                raise Aborted("ABORTED", aborted.message) from aborted
     try:
         under_way.stop.check()
     except Stopped:
         raise Aborted("ABORTED", "the call was stopped before its change was made; nothing was changed.") from None
+    guard_transaction(services, Transaction(judged, (change,)))
 
     async def begun(body: Mapping[str, Json]) -> None:
         await services.ledger.append(session_id, "fs/begun", call_id, body)
@@ -65,8 +60,41 @@ async def edit(
     return done, planned
 
 
-def _decision(judged: Judged) -> Decision:
-    """A tool that changes files without being a write by its kind is still a write here."""
-    if judged.manifest.kind is Kind.WRITE:
-        return decision_for(judged)
-    return judged.session.profile.approval.writes
+async def _decide(services: Services, intended: Intended, planned: Planned, point: IntentPoint) -> PreDecision:
+    """What the listeners say, recorded. One that breaks has denied."""
+    decision: PreDecision
+    try:
+        decision = await point.decide(intended)
+    except Refusal as refusal:
+        decision = Deny(refusal.message, refusal.code)
+    except ExtensionFailed as failure:
+        refused = broken(failure)
+        decision = Deny(refused.message, refused.code)
+    words = {Allow: "allow", Ask: "ask", Deny: "deny"}
+    body = planned.body() | {
+        "decision": words[type(decision)],
+        "added": planned.added,
+        "removed": planned.removed,
+    }
+    if isinstance(decision, Ask | Deny):
+        body["reason"] = decision.reason
+    judged = intended.judged
+    services.ledger.note(judged.session.session_id, point.name, judged.call.call_id, body)
+    return decision
+
+
+def _change(planned: Planned) -> Change:
+    """What policy is shown of it."""
+    return Change(
+        path=planned.path,
+        name=planned.real,
+        operation=planned.operation,
+        before=planned.before,
+        after=planned.after,
+        size=planned.size,
+        added=planned.added,
+        removed=planned.removed,
+        difference=planned.text,
+        complete=planned.difference.complete,
+        note=planned.note,
+    )

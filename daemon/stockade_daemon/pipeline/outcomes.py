@@ -1,5 +1,6 @@
 """Making outcomes: successes, refusals and failures in one shape, and the JSON body that records them."""
 
+import base64
 from collections.abc import Mapping
 from typing import Final, cast
 
@@ -32,6 +33,10 @@ def body(outcome: Outcome, profile_digest: str) -> dict[str, Json]:
     if outcome.has_value:
         result["value"] = outcome.value
     result["content"] = list(outcome.content)
+    if outcome.images:
+        result["images"] = [
+            {"mime": each.mime, "data": base64.b64encode(each.data).decode("ascii")} for each in outcome.images
+        ]
     if outcome.error is not None:
         error = outcome.error
         result["error"] = {"code": error.code, "message": error.message, "domain": error.domain, "retry": error.retry}

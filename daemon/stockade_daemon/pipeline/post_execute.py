@@ -6,7 +6,7 @@ from typing import Final
 from stockade_daemon.errors import ExtensionFailed
 from stockade_daemon.json_text import is_text
 from stockade_daemon.pipeline import outcomes
-from stockade_daemon.pipeline.context import Services
+from stockade_daemon.pipeline.context import CallUnderWay, Services
 from stockade_daemon.pipeline.finalize import lossless
 from stockade_daemon.policy.decisions import Accept, Block, PostDecision, Replace
 from stockade_daemon.policy.subjects import Finished, Judged
@@ -22,7 +22,7 @@ class Reviewed:
     context: tuple[str, ...]
 
 
-async def post_execute(services: Services, judged: Judged, outcome: Outcome) -> Reviewed:
+async def post_execute(services: Services, judged: Judged, under_way: CallUnderWay, outcome: Outcome) -> Reviewed:
     """The outcome after the waterfall, and context for the agent. Runs for refused calls as well.
 
     Context is told in this order: what came with the outcome, then the decision's. After a block only the latter is.
@@ -42,10 +42,14 @@ async def post_execute(services: Services, judged: Judged, outcome: Outcome) -> 
         case Accept(content=content):
             assert content is not None
             body["decision"] = "content"
-            outcome = replace(outcome, content=content)
+            outcome = replace(outcome, content=content, images=())
         case Replace(value, content):
             body["decision"] = "value"
             outcome = _with_value(outcome, value, content)
+            try:
+                under_way.tools.check_output(judged.manifest, outcome.value)
+            except ValueError as error:
+                raise ExtensionFailed("", STAGE, str(error)) from error
         case Block(feedback):
             body = {"decision": "block", "feedback": feedback}
             blocked = outcomes.failed("DENIED", feedback, layers=outcome.layers, usage=outcome.usage)
@@ -57,7 +61,7 @@ async def post_execute(services: Services, judged: Judged, outcome: Outcome) -> 
 def _with_value(outcome: Outcome, value: Json, content: tuple[str, ...]) -> Outcome:
     if not outcome.ok:
         raise ExtensionFailed("", STAGE, "a value cannot be put in the place of a failure; accept, or block")
-    replaced = replace(outcome, value=value, has_value=True, content=content)
+    replaced = replace(outcome, value=value, has_value=True, content=content, images=())
     try:
         lossless(replaced)
     except ValueError as error:

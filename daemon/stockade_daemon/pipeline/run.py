@@ -37,7 +37,7 @@ async def run(services: Services, judged: Judged, under_way: CallUnderWay, obser
         outcome = _unless_stopped(under_way, await _execute(services, judged, under_way, decision))
         under_way.place.over()
         await under_way.place.results_before()
-        reviewed = await post_execute(services, judged, outcome)
+        reviewed = await post_execute(services, judged, under_way, outcome)
         reviewed = replace(reviewed, outcome=_unless_stopped(under_way, reviewed.outcome))
     except Refusal as refusal:
         reviewed = Reviewed(outcomes.refused(refusal), ())

@@ -6,7 +6,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias
 
-from stockade_daemon.errors import ArgumentsRefusal, InfrastructureFailure, RequestError
+from stockade_daemon.errors import ArgumentsRefusal, InfrastructureFailure, RequestError, StockadeError
 from stockade_daemon.ledger.records import CallRecord
 from stockade_daemon.pipeline.context import Services
 from stockade_daemon.pipeline.identity import check_call_id, check_same
@@ -105,6 +105,8 @@ class Scheduler:
                     await self._services.ledger.append(session_id, "context/message", wanted.call_id, {"text": text})
         except Exception as error:
             turn.failure = error
+            if not isinstance(error, StockadeError):
+                _log.exception("turn %s/%s met a fault of the daemon", session_id, turn.turn_id)
         if turn.failure is not None:
             _log.warning("turn %s/%s ended early: %s", session_id, turn.turn_id, turn.failure)
         for place in turn.places:
@@ -134,12 +136,13 @@ class Scheduler:
                     break
         else:
             return
-        # A turn that is over has no call without a record: an earlier daemon ended in the middle of this one.
+        # A turn that is over has no call without a record: this one ended in the middle, with its daemon or by a fault.
         for place, found in zip(turn.places, known, strict=True):
             if found is None:
                 place.refusal = InfrastructureFailure(
                     "TOOL_NOT_STARTED",
-                    "The daemon stopped in the middle of this call's turn, before the call was started. Nothing ran; "
+                    "This call's turn ended in the middle, when the daemon stopped or failed at it, before the call "
+                    "was started. Nothing ran; "
                     "look at the results before it, then repeat the call with a new id.",
                 )
 

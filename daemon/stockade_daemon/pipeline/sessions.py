@@ -61,6 +61,7 @@ class Sessions:
         # Sessions that have calls, which must keep what they hold; the engine knows.
         self.busy: Callable[[], Collection[str]] = tuple
         self.offers: Callable[[], Collection[str]] = tuple  # names of all tools that there are; the engine knows
+        self.used = asyncio.Event()  # some session has seen or changed a file; whoever waits for that clears it
 
     async def open(self, opening: Opening) -> SessionRecord:
         """Opens, or resumes. Raises RequestError, ConfigurationError (a faulty profile)."""
@@ -135,6 +136,10 @@ class Sessions:
                 await self.end(name)
         return live
 
+    def at_hand(self) -> list[LiveSession]:
+        """The open sessions that hold something, the one that was used last first."""
+        return list(reversed(self._live.values()))
+
     async def end(self, session_id: str) -> None:
         """Lets go of what an open session holds; its record is the ledger's."""
         async with self._changing:
@@ -192,7 +197,7 @@ class Sessions:
                     "on; open a new session",
                 )
             profile, barred = await self._kept(record, standing)
-            live = _opened(record, workspace, profile)
+            live = _opened(record, workspace, profile, told=self.used.set)
             after = 0
             while events := await self._ledger.read(record.session_id, after=after):
                 after = events[-1].seq
@@ -202,6 +207,7 @@ class Sessions:
             if standing is not None:
                 live = await self._versions.at(live, standing)
             self._versions.make_room(live)
+            self.used.set()  # it may have seen files already
             return live
         except BaseException:
             workspace.close()
@@ -298,7 +304,7 @@ def _restored(text: bytes, name: str, source: str) -> Profile:
     return profiles.restore(text, name=name, source=source)
 
 
-def _opened(record: SessionRecord, workspace: Workspace, profile: Profile) -> LiveSession:
+def _opened(record: SessionRecord, workspace: Workspace, profile: Profile, *, told: Callable[[], None]) -> LiveSession:
     session = Session(
         session_id=record.session_id,
         workspace=workspace.path,
@@ -311,7 +317,7 @@ def _opened(record: SessionRecord, workspace: Workspace, profile: Profile) -> Li
     return LiveSession(
         session,
         workspace,
-        Gate(workspace, protected=profile.protected, hidden=profile.hidden),
+        Gate(workspace, protected=profile.protected, hidden=profile.hidden, told=told),
         named=record.profile_name if record.profile_by_name else "",
         tightening=profiles.own_tightening(record.profile_text),
         tools=frozenset(record.tools),

@@ -102,27 +102,34 @@ class Turn:
         self._cause = self._cause or cause
 
     async def run(self, take: Take, is_exclusive: Callable[[Wanted], bool]) -> None:
-        """All calls to their results. `is_exclusive` is asked when a call is about to begin."""
+        """All calls to their results. `is_exclusive` is asked when a call is about to begin.
+
+        Where one cannot be taken, or this itself fails, no more of them begin and those that have go on to their
+        results; then `failure` is set, or what went wrong is raised.
+        """
         room = asyncio.Semaphore(PARALLEL)
         barrier = False
-        for wanted, place in zip(self.calls, self.places, strict=True):
-            if barrier or is_exclusive(wanted):
-                await place.results_before()
-            await room.acquire()
-            if is_exclusive(wanted):  # there may be other tools since it began to wait
-                await place.results_before()
-            place.takes_room(room.release)
-            if self._cause is not None and place.refusal is None:
-                place.refusal = before_dispatch(Stopped(self._cause))
-            if place.refusal is not None:
-                await place.results_before()
-            self.failure = await take(wanted, place)
-            if self.failure is not None:
-                await place.results_before()
-                break
-            await place.decided.wait()
-            barrier = place.exclusive
-        else:
-            await self.places[-1].settled.wait()
-        for place in self.places:
-            place.end()
+        begun: Place | None = None  # the last one that has
+        try:
+            for wanted, place in zip(self.calls, self.places, strict=True):
+                await room.acquire()
+                # Asked when there is room, since there may be other tools by then; of what follows a barrier, not at
+                # all.
+                if barrier or is_exclusive(wanted):
+                    await place.results_before()
+                place.takes_room(room.release)
+                if self._cause is not None and place.refusal is None:
+                    place.refusal = before_dispatch(Stopped(self._cause))
+                if place.refusal is not None:
+                    await place.results_before()
+                self.failure = await take(wanted, place)
+                if self.failure is not None:
+                    break
+                begun = place
+                await place.decided.wait()
+                barrier = place.exclusive
+        finally:
+            if begun is not None:
+                await begun.settled.wait()  # and all before it
+            for place in self.places:
+                place.end()

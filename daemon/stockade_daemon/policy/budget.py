@@ -20,7 +20,7 @@ class Spent:
 
     calls: int = 0  # that all guards have let pass
     seconds: float = 0.0  # of bodies
-    output_bytes: int = 0  # of results: values as JSON text, and texts for the model
+    output_bytes: int = 0  # of results: values as JSON text, texts and images for the model
 
     def learn(self, type: str, body: Mapping[str, Json]) -> None:
         """Counts a recorded event of the session; each once."""
@@ -31,7 +31,8 @@ class Spent:
                 result: dict[str, Any] = dict(body)
                 self.seconds += result.get("usage", {}).get("wall_s", 0.0)
                 texts = sum(len(text.encode()) for text in result.get("content", ()))
-                self.output_bytes += result.get("value_size", 0) + texts
+                images = sum(len(each["data"]) * 3 // 4 for each in result.get("images", ()))  # of base64
+                self.output_bytes += result.get("value_size", 0) + texts + images
 
 
 def within(budget: Budget, spent: Spent) -> str | None:

@@ -1,7 +1,7 @@
-"""The profile's [approval] as a pre-execute listener."""
+"""The profile's [approval] as a listener: of pre-execute, and of the changes that bodies ask for."""
 
-from stockade_daemon.policy.decisions import Ask, Deny, PreDecision
-from stockade_daemon.policy.subjects import Judged
+from stockade_daemon.policy.decisions import Allow, Ask, Deny, PreDecision
+from stockade_daemon.policy.subjects import Intended, Judged
 from stockade_daemon.policy.waterfall import Next
 from stockade_daemon.values import Decision, Kind
 
@@ -30,3 +30,15 @@ async def by_profile(judged: Judged, following: Next[PreDecision]) -> PreDecisio
     if decision == "ask" and judged.manifest.kind is not Kind.WRITE and not isinstance(inner, Deny):
         return Ask(f"profile {name} asks about {kind}", inner.tightening, inner.arguments)
     return inner
+
+
+async def changes_by_profile(intended: Intended) -> PreDecision:
+    """What [approval] writes says: a tool that changes files without being a write by its kind is a write here."""
+    profile = intended.judged.session.profile
+    match profile.approval.writes:
+        case "allow":
+            return Allow()
+        case "ask":
+            return Ask(f"profile {profile.name} asks about writes")
+        case _:
+            return Deny(f"profile {profile.name} denies writes: nothing was changed. Use one that allows them.")

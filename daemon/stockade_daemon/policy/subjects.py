@@ -1,6 +1,6 @@
-"""What policy looks at: a frozen call in its session, and the tool it names."""
+"""What policy looks at: a frozen call in its session, the tool it names, and what it asks to change."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from stockade_daemon.values import Call, Manifest, Outcome, Session
 
@@ -12,6 +12,39 @@ class Judged:
     session: Session
     call: Call
     manifest: Manifest
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A change of one file, exactly as it would be committed. It fits what the session has seen, and is not made."""
+
+    path: str  # the file itself, links followed, relative to the workspace; printable text
+    name: bytes  # the same as the file system spells it
+    operation: str  # create, update
+    before: str | None  # SHA-256 of the bytes, lower-case hex; None: nothing is there
+    after: str  # the same, of what would be there
+    size: int  # bytes afterwards
+    added: int  # lines
+    removed: int  # lines
+    difference: str = field(repr=False)  # unified
+    complete: bool  # false: the difference is cut, or the content is binary
+    note: str  # what a person should know besides; may be empty
+
+
+@dataclass(frozen=True, slots=True)
+class Intended:
+    """A change that a call's body asks for."""
+
+    judged: Judged
+    change: Change
+
+
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    """What is about to be committed for a call, all together: decided, and allowed by whoever was asked."""
+
+    judged: Judged
+    changes: tuple[Change, ...]
 
 
 @dataclass(frozen=True, slots=True)

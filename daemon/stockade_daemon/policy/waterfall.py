@@ -1,9 +1,11 @@
 """A waterfall: listeners around a default, the first registered outermost. Each may decide, or ask the next."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import Generic, TypeAlias, TypeVar
 
-from stockade_daemon.errors import ExtensionFailed, StockadeError
+from stockade_daemon.errors import ExtensionFailed, Refusal
+from stockade_daemon.json_text import is_text
 
 S = TypeVar("S")
 D = TypeVar("D")
@@ -67,7 +69,7 @@ class Waterfall(Generic[S, D]):
 
         try:
             decision = await listener(subject, ahead)
-        except StockadeError:
+        except (Refusal, ExtensionFailed):
             raise
         except Exception as error:
             if not owner or any(error is each for each in passing):
@@ -79,6 +81,24 @@ class Waterfall(Generic[S, D]):
                 owner, self.name, f"it answered a {type(decision).__name__}, which is none of {names}"
             )
         return decision
+
+
+@contextmanager
+def blaming(owner: str, stage: str) -> Iterator[None]:
+    """Makes ExtensionFailed of whatever an extension raises that is no refusal. With an empty owner, which is the
+    daemon itself, a bug stays one."""
+    try:
+        yield
+    except ExtensionFailed:
+        raise
+    except Refusal as refusal:
+        if not is_text(refusal.message):
+            raise ExtensionFailed(owner, stage, "the message of its refusal is no text that JSON can carry") from None
+        raise
+    except Exception as error:
+        if not owner:
+            raise
+        raise ExtensionFailed(owner, stage, f"{type(error).__name__}: {said(error)}") from error
 
 
 def said(error: BaseException) -> str:

@@ -1,38 +1,12 @@
-"""Arguments as a model wrote them → the one frozen mapping that every stage sees, or a refusal that lists every fault.
+"""Arguments as a model wrote them → the frozen mapping that every stage sees, or a refusal that lists every fault."""
 
-Nothing is coerced: "5" is no number, true is no 1, and 5.0 is no integer (JSON Schema says it is one; a body that
-counts lines wants an int). The one thing that is taken for another is null for an argument that may be left out and
-cannot be null: models write it for "not given", and it is treated so.
-
-What validates is jsonschema-rs. It judges integers of any size exactly; patterns run in its linear-time engine.
-"""
-
-from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
-from itertools import chain, islice
-from typing import Any, Final
-
-import jsonschema_rs
+from collections.abc import Mapping
 
 from stockade_daemon import json_text
 from stockade_daemon.errors import ArgumentsRefusal, ConfigurationError
-from stockade_daemon.registry.freezing import freeze, thaw
+from stockade_daemon.registry.fitting import Fitting, shown, without_absent
+from stockade_daemon.registry.freezing import freeze
 from stockade_daemon.values import Json, Manifest
-
-NO_NUL: Final = "^[^\\u0000]*$"  # the pattern of paths and commands: the kernel ends them at a NUL
-
-_MAX_FAULTS: Final = 20  # a message is for a model, and stays under the 4 KiB of an error's details
-_MAX_ITEMS_LISTED: Final = 1000
-
-_NAMES: Final = {
-    "string": "text",
-    "integer": "an integer",
-    "number": "a number",
-    "boolean": "true or false",
-    "array": "a list",
-    "object": "an object",
-    "null": "null",
-}
 
 
 class Arguments:
@@ -42,13 +16,9 @@ class Arguments:
         """Raises ConfigurationError where the schema cannot be compiled, for example a pattern that is none."""
         self._tool = manifest.name
         self._schema = manifest.input_schema
-        schema = thaw(manifest.input_schema)
-        assert isinstance(schema, dict)
         try:
-            self._validator = jsonschema_rs.Draft202012Validator(
-                schema, pattern_options=jsonschema_rs.RegexOptions(), offline=True
-            )
-        except (ValueError, jsonschema_rs.ValidationError) as error:
+            self._fitting = Fitting(manifest.input_schema, "argument")
+        except ValueError as error:
             raise ConfigurationError(
                 f"{manifest.name}: the input_schema of this tool is unusable: {error}; correct its manifest"
             ) from error
@@ -63,191 +33,20 @@ class Arguments:
         except json_text.NotLossless as error:
             raise self._refusal(f"the JSON is unusable: {error}") from None
         if not isinstance(value, dict):
-            raise self._refusal(f"they are {_shown(value)}, not one JSON object")
-        given = _without_absent(value, self._schema)
-        if faults := self._faults(given):
+            raise self._refusal(f"they are {shown(value)}, not one JSON object")
+        given = without_absent(value, self._schema)
+        if faults := self._fitting.faults(given):
             raise self._refusal("; ".join(faults))
         frozen = freeze(given)
         assert isinstance(frozen, Mapping)
         return frozen
 
     def faults(self, value: dict[str, Json]) -> list[str]:
-        """Why these arguments do not fit, at most _MAX_FAULTS reasons; none: they do."""
-        return self._faults(_without_absent(value, self._schema))
-
-    def _faults(self, given: Json) -> list[str]:
-        found = chain.from_iterable(_sentences(error, self._schema, given) for error in self._violations(given))
-        faults = list(islice(chain(found, _floats(given, self._schema, "$")), _MAX_FAULTS + 1))
-        if len(faults) > _MAX_FAULTS:
-            faults[_MAX_FAULTS] = "and more"
-        return faults
-
-    def _violations(self, given: Json) -> list[jsonschema_rs.ValidationError]:
-        """All of them; of arguments with very many items the first, since the library lists a million one by one
-        (24 us each) before it gives any.
-        """
-        if self._validator.is_valid(given):
-            return []
-        if _has_more_items(given, _MAX_ITEMS_LISTED):
-            try:
-                self._validator.validate(given)
-            except jsonschema_rs.ValidationError as error:
-                return [error]
-        return list(self._validator.iter_errors(given))
+        """Why these arguments do not fit, a bounded number of reasons; none: they do."""
+        return self._fitting.faults(without_absent(value, self._schema))
 
     def _refusal(self, what: str) -> ArgumentsRefusal:
         return ArgumentsRefusal(
             "INVALID_ARGS",
             f"The arguments do not fit the tool {self._tool!r}: {what}. Correct them and call it again.",
         )
-
-
-def _without_absent(value: Json, schema: Json) -> Json:
-    """The value without the optional arguments that are null though their schema has no null."""
-    if not isinstance(schema, Mapping):
-        return value
-    if isinstance(value, list):
-        return [_without_absent(child, schema.get("items")) for child in value]
-    properties = schema.get("properties")
-    if not isinstance(value, dict) or not isinstance(properties, Mapping):
-        return value
-    required = schema.get("required")
-    needed = required if isinstance(required, tuple) else ()
-    kept: dict[str, Json] = {}
-    for name, child in value.items():
-        own = properties.get(name)
-        if child is None and isinstance(own, Mapping) and own.get("type") != "null" and name not in needed:
-            continue
-        kept[name] = _without_absent(child, own)
-    return kept
-
-
-def _has_more_items(value: Json, most: int) -> bool:
-    stack = [value]
-    while stack and most > 0:
-        item = stack.pop()
-        if isinstance(item, dict):
-            stack.extend(item.values())
-        elif isinstance(item, list):
-            stack.extend(item)
-        most -= 1
-    return bool(stack)
-
-
-def _floats(value: Json, schema: Json, place: str) -> Iterator[str]:
-    """Finds integral floats where the schema wants an integer; other floats the validator has found."""
-    if not isinstance(schema, Mapping):
-        return
-    if isinstance(value, float) and value.is_integer() and schema.get("type") == "integer":
-        yield f"{place} is {value!r}: write an integer without a fraction or exponent"
-    elif isinstance(value, list):
-        for index, child in enumerate(value):
-            yield from _floats(child, schema.get("items"), f"{place}[{index}]")
-    elif isinstance(value, dict):
-        properties = schema.get("properties")
-        if isinstance(properties, Mapping):
-            for name, child in value.items():
-                yield from _floats(child, properties.get(name), f"{place}.{name}")
-
-
-def _sentences(error: jsonschema_rs.ValidationError, schema: Json, given: Json) -> Iterator[str]:
-    """One violation in words, or one for each unknown argument."""
-    if error.kind.name == "additionalProperties":
-        own = _within(schema, error.schema_path[:-1])
-        known = own.get("properties") if isinstance(own, Mapping) else None
-        names = list(known) if isinstance(known, Mapping) else []
-        for name in error.kind.as_dict()["unexpected"]:
-            yield _unknown(name, names, _place(error))
-    else:
-        yield _sentence(error, schema, given)
-
-
-def _place(error: jsonschema_rs.ValidationError) -> str:
-    return "$" + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error.instance_path)
-
-
-def _sentence(error: jsonschema_rs.ValidationError, schema: Json, given: Json) -> str:
-    """The instance is shown cut, since it may be megabytes."""
-    place = _place(error)
-    at = _within(given, error.instance_path)
-    own = _within(schema, error.schema_path[:-1])
-    facts: dict[str, Any] = error.kind.as_dict()
-    match error.kind.name:
-        case "required":
-            return f"{_argument(facts['property'], place)} is missing"
-        case "oneOf":
-            return _exactly_one(own, at, place)
-        case "type":
-            wanted = " or ".join(_NAMES[name] for name in facts["types"])
-            return f"{place} must be {wanted}, not {_shown(at)}"
-        case "pattern" if facts["pattern"] == NO_NUL:
-            return f"{place} must not contain a NUL character"
-        case "pattern":
-            return f"{place} must match the pattern {facts['pattern']}"
-        case "enum":
-            return f"{place} must be one of {json_text.dump(facts['options']).decode()}, not {_shown(at)}"
-        case "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum" as bound:
-            word = {
-                "minimum": "at least",
-                "maximum": "at most",
-                "exclusiveMinimum": "more than",
-                "exclusiveMaximum": "less than",
-            }[bound]
-            return f"{place} must be {word} {facts['limit']}, not {_shown(at)}"
-        case "minLength":
-            return f"{place} must {_at_least(facts['limit'], 'characters')}"
-        case "maxLength":
-            return f"{place} must have at most {facts['limit']} characters"
-        case "minItems":
-            return f"{place} must {_at_least(facts['limit'], 'items')}"
-        case "maxItems":
-            return f"{place} must have at most {facts['limit']} items"
-        case other:  # registry/schemas.py admits no other keyword
-            return f"{place} breaks the rule {other!r} of its schema"
-
-
-def _at_least(count: int, what: str) -> str:
-    return "not be empty" if count == 1 else f"have at least {count} {what}"
-
-
-def _unknown(name: str, known: list[str], place: str) -> str:
-    near = get_close_matches(name[:80], known, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(map(repr, known)) or 'none'}"
-    where = "" if place == "$" else f" in {place}"
-    return f"unknown argument {name[:80]!r}{where}: {hint}"
-
-
-def _argument(name: str, place: str) -> str:
-    return f"the argument {name!r}" if place == "$" else f"{place}.{name}"
-
-
-def _exactly_one(schema: Json, given: Json, place: str) -> str:
-    """The subset of schemas has oneOf only for names, one in each choice."""
-    choices = schema.get("oneOf") if isinstance(schema, Mapping) else None
-    names: list[str] = []
-    for choice in choices if isinstance(choices, tuple) else ():
-        required = choice.get("required") if isinstance(choice, Mapping) else None
-        names += [str(name) for name in required] if isinstance(required, tuple) else []
-    there = [name for name in names if isinstance(given, Mapping) and name in given]
-    where = "" if place == "$" else f" in {place}"
-    which = " and ".join(map(repr, there)) + " were given" if there else "none was given"
-    return f"give exactly one of {', '.join(map(repr, names))}{where}: {which}"
-
-
-def _within(value: Json, path: list[str | int]) -> Json:
-    for part in path:
-        if isinstance(value, Mapping) and isinstance(part, str):
-            value = value.get(part)
-        elif isinstance(value, list | tuple) and isinstance(part, int):
-            value = value[part]
-    return value
-
-
-def _shown(value: Json) -> str:
-    """Its JSON text, or what it is where that is long."""
-    if isinstance(value, dict):
-        return "an object"
-    if isinstance(value, list | tuple):
-        return "a list"
-    text = json_text.dump(value).decode()
-    return text if len(text) <= 40 else f"{text[:40]}…"

@@ -13,7 +13,8 @@ from stockade_daemon.errors import ConfigurationError
 from stockade_daemon.registry import manifests
 from stockade_daemon.registry.arguments import Arguments
 from stockade_daemon.registry.freezing import thaw
-from stockade_daemon.values import Body, Code, Json, Manifest, PythonBody
+from stockade_daemon.registry.outputs import Output, with_effects
+from stockade_daemon.values import Access, Body, Code, Json, Manifest, PythonBody
 
 MAX_ANSWER: Final = 512 * 1024  # bytes of JSON
 _MAX_DEPTH: Final = 32
@@ -62,6 +63,8 @@ def _one(item: Json, code: Code) -> Manifest:
     judged = manifests.judge(manifest, lambda _: origin)
     if judged.body is not Body.FUNCTION:
         raise ConfigurationError(f"{origin}: body must be function; let @tool make the manifest")
+    if judged.access is Access.OVERLAY and judged.output_schema is not None:
+        judged = replace(judged, output_schema=with_effects(judged.output_schema))
     usable(judged, lambda _: origin)
     check = fits(judged)
     for name, schema in _properties(judged).items():
@@ -93,6 +96,7 @@ def usable(manifest: Manifest, place: Callable[[str], str]) -> None:
             )
     try:
         Arguments(manifest)
+        Output(manifest)
     except ConfigurationError as error:
         raise ConfigurationError(f"{place('')}: {error}") from None
 

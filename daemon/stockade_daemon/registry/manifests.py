@@ -104,7 +104,7 @@ class _Reading:
                 near = get_close_matches(key, FIELDS, n=1)
                 hint = f"did you mean {near[0]!r}?" if near else f"the keys are {', '.join(FIELDS)}"
                 raise self._error(key, f"unknown key {key[:80]!r}; {hint}")
-        missing = [key for key in FIELDS if key not in self._value]
+        missing = [key for key in FIELDS if key not in self._value and key not in _OPTIONAL]
         if missing:
             raise self._error("", f"missing {', '.join(map(repr, missing))}; every key is written out")
         name = self._text_of("name", 64)
@@ -113,7 +113,8 @@ class _Reading:
         manifest = Manifest(
             name=name,
             description=self._text_of("description", _MAX_DESCRIPTION),
-            input_schema=self._schema(),
+            input_schema=self._schema("input_schema"),
+            output_schema=self._schema("output_schema") if "output_schema" in self._value else None,
             access=self._choice("access", Access),
             kind=self._choice("kind", Kind),
             body=self._choice("body", Body),
@@ -129,17 +130,17 @@ class _Reading:
             raise self._error("kind", "kind must be command where access is overlay; change one of the two")
         return manifest
 
-    def _schema(self) -> Mapping[str, Json]:
-        schema = self._value["input_schema"]
-        found = violations(schema)
+    def _schema(self, key: str) -> Mapping[str, Json]:
+        schema = self._value[key]
+        found = violations(schema, key)
         if found:
-            raise self._error("input_schema", f"{'; '.join(found[:20])}; correct the schema")
+            raise self._error(key, f"{'; '.join(found[:20])}; correct the schema")
         if len(json_text.dump(schema)) > _MAX_SCHEMA:
-            raise self._error("input_schema", f"input_schema has more than {_MAX_SCHEMA} bytes; shorten it")
+            raise self._error(key, f"{key} has more than {_MAX_SCHEMA} bytes; shorten it")
         for text in _texts(schema):
             if found_mark := _UNSHOWN.search(text):
                 mark = ord(found_mark[0])
-                raise self._error("input_schema", f"it has the character U+{mark:04X}, which does not show; remove it")
+                raise self._error(key, f"it has the character U+{mark:04X}, which does not show; remove it")
         frozen = freeze(schema)
         assert isinstance(frozen, Mapping)
         return frozen
@@ -200,6 +201,7 @@ class _Reading:
 
 # What a manifest says; where it comes from and what runs, it does not say itself.
 FIELDS: Final = tuple(name for name in Manifest.__dataclass_fields__ if name not in ("origin", "custom"))
+_OPTIONAL: Final = frozenset({"output_schema"})
 
 
 def _texts(value: Json) -> Iterator[str]:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from stockade_daemon import json_text, settings, toml_text
 from stockade_daemon.errors import ConfigurationError
-from stockade_daemon.registry import custom, manifests
+from stockade_daemon.registry import custom, manifests, outputs
 from stockade_daemon.registry.dashes import Options
 from stockade_daemon.registry.freezing import freeze
 from stockade_daemon.registry.schemas import violations
@@ -172,7 +172,7 @@ def read(contents: bytes, *, origin: str, stem: str, built_in: Iterable[str]) ->
         "observes": False,
     }
     manifest = manifests.judge(value, lambda key: _place(document, key))
-    manifest = replace(manifest, origin=_place(document, ""))
+    manifest = replace(manifest, origin=_place(document, ""), output_schema=outputs.of_command())
     custom.usable(manifest, lambda name: _place(document, "input_schema", name))
     custom.check_names([manifest], origin, stem, built_in)
     _check_defaults(manifest, given, document)

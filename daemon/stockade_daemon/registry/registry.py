@@ -7,6 +7,7 @@ from pathlib import Path
 from stockade_daemon.errors import ArgumentsRefusal
 from stockade_daemon.registry import manifests
 from stockade_daemon.registry.arguments import Arguments
+from stockade_daemon.registry.outputs import Output
 from stockade_daemon.values import Json, Manifest
 
 
@@ -15,6 +16,7 @@ class Registry:
         """Raises ConfigurationError where a tool's schema cannot be compiled."""
         self._tools = {name: tools[name] for name in sorted(tools)}
         self._arguments = {name: Arguments(manifest) for name, manifest in self._tools.items()}
+        self._outputs = {name: Output(manifest) for name, manifest in self._tools.items()}
 
     @classmethod
     def load(cls, directory: Path | None = None) -> "Registry":
@@ -49,3 +51,10 @@ class Registry:
         Raises ArgumentsRefusal INVALID_ARGS, which lists every fault.
         """
         return self._arguments[manifest.name].parse(text)
+
+    def check_output(self, manifest: Manifest, value: Json) -> None:
+        """Raises ValueError, which lists every fault, where the tool's value is not what its manifest says.
+
+        Only for a value that JSON can carry.
+        """
+        self._outputs[manifest.name].check(value)

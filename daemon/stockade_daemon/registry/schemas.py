@@ -2,8 +2,9 @@
 
 A keyword that nobody checks is worse than none, so what stands outside this part is refused when the tool is loaded,
 every fault in one message. Two rules are stricter than JSON Schema: an object says `additionalProperties: false`, so
-a misspelt argument is never silently dropped; and `oneOf` only stands for "exactly one of these arguments", so its
-failure can be told in one plain sentence. References are not in it: a schema never makes the validator fetch anything.
+a misspelt argument, or member of a value, is never silently dropped; and `oneOf` only stands for "exactly one of these
+arguments", so its failure can be told in one plain sentence. References are not in it: a schema never makes the
+validator fetch anything.
 """
 
 from collections.abc import Iterator, Mapping
@@ -27,10 +28,10 @@ _KEYWORDS: Final[Mapping[str, frozenset[str]]] = {
 _ANNOTATIONS: Final = frozenset({"type", "title", "description", "default", "examples"})
 
 
-def violations(schema: Json) -> list[str]:
-    """What is wrong with a tool's input schema, each with its place; empty where it is fine."""
-    found = list(_check(schema, "input_schema"))
-    if isinstance(schema, Mapping) and schema.get("type") != "object":
+def violations(schema: Json, key: str = "input_schema") -> list[str]:
+    """What is wrong with a tool's schema, `key` of its manifest, each with its place; empty where it is fine."""
+    found = list(_check(schema, key))
+    if key == "input_schema" and isinstance(schema, Mapping) and schema.get("type") != "object":
         found.append("input_schema.type must be 'object', since arguments have names")
     return found
 
@@ -69,7 +70,7 @@ def _check_object(schema: Mapping[str, Json], place: str) -> Iterator[str]:
         yield f"{place}.properties must be an object"
         return
     if schema.get("additionalProperties") is not False:
-        yield f"{place}.additionalProperties must be false: unknown arguments are always refused"
+        yield f"{place}.additionalProperties must be false: what the schema does not name is always refused"
     for name, child in properties.items():
         if isinstance(child, Mapping) and "description" not in child:
             yield f"{place}.properties.{name} has no description: add one"

@@ -1,5 +1,6 @@
 """Values to messages and back, and errors to gRPC statuses: the border."""
 
+import base64
 import errno
 import functools
 import logging
@@ -135,6 +136,7 @@ def tool(manifest: Manifest) -> catalog_pb2.Tool:
         card_title=manifest.card_title,
         observes=manifest.observes,
         origin=manifest.origin,
+        output_schema=json_text.dump(manifest.output_schema) if manifest.output_schema is not None else b"",
     )
 
 
@@ -229,6 +231,11 @@ def _text(said: str) -> str:
     return said.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
+def _image(recorded: Mapping[str, str]) -> types_pb2.ContentBlock:
+    image = types_pb2.Image(mime=recorded["mime"], data=base64.b64decode(recorded["data"]))
+    return types_pb2.ContentBlock(image=image)
+
+
 def _result(body: Mapping[str, Json], value: bytes | None) -> types_pb2.Result:
     """From the body of a tool/result event, which pipeline.outcomes or ledger.recovery made."""
     recorded: dict[str, Any] = dict(body)
@@ -238,7 +245,10 @@ def _result(body: Mapping[str, Json], value: bytes | None) -> types_pb2.Result:
         ok=recorded["ok"],
         value=text if len(text) <= INLINE_VALUE_BYTES else b"",
         value_size=recorded.get("value_size", len(text)),
-        content=[types_pb2.ContentBlock(text=block) for block in recorded.get("content", ())],
+        content=[
+            *(types_pb2.ContentBlock(text=block) for block in recorded.get("content", ())),
+            *(_image(block) for block in recorded.get("images", ())),
+        ],
         layers=[types_pb2.Layer(**layer) for layer in recorded.get("layers", ())],
         usage=types_pb2.Usage(
             wall_s=usage["wall_s"],

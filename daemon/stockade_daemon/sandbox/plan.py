@@ -13,7 +13,9 @@ from stockade_daemon.values import Network, Profile
 INSIDE_UID = 1000
 HOSTNAME = "stockade"
 # Bodies of the built-in tools share a template; importing them is safe, because they are ours.
-MODULES = ("stockade_worker.tools.read", "stockade_worker.tools.edit")
+MODULES = tuple(
+    f"stockade_worker.tools.{name}" for name in ("read", "edit", "write", "multi_edit", "list", "todo_write")
+)
 _HOME = "/tmp"  # noqa: S108 (the worker's own)
 _MOST_RESOLVER = 16 * 1024  # characters of /etc/resolv.conf
 PATH = "/usr/local/bin:/usr/bin:/bin"

@@ -1,19 +1,25 @@
-"""`read`: a window of a text file, exactly as it is, and what was shown of it."""
+"""`read`: a window of a text file, exactly as it is, and what was shown of it; or an image."""
 
 from collections.abc import Mapping
 from itertools import accumulate
 from typing import Any
 
-from stockade_toolkit import Answer, Files, ToolError
+from stockade_toolkit import Answer, OpenedFile, ToolError
+from stockade_worker import kinds
+from stockade_worker.broker import Broker
+from stockade_worker.frames import MAX_IMAGE, image_kind
 from stockade_worker.tools import text
 
 _LONGEST_LINE = 2000  # characters; a longer line is cut, and then does not count as seen
 _MOST_BYTES = 50 * 1024  # of UTF-8: below what the model is given of a result, so that nothing is cut afterwards
 
 
-def run(arguments: Mapping[str, Any], files: Files) -> Answer:
+def run(arguments: Mapping[str, Any], files: Broker) -> Answer:
     file = files.open(arguments["path"])
     data = text.content(file)
+    kind = image_kind(data) if arguments.get("encoding") is None else None
+    if kind is not None:
+        return _image(file, data, kind, files)
     decoded = text.decode(data, file.path, arguments.get("encoding"))
     lines = _lines(decoded.characters)
     offset = int(arguments.get("offset", 1))
@@ -28,8 +34,8 @@ def run(arguments: Mapping[str, Any], files: Files) -> Answer:
     for first, last in whole:
         shown_first, shown_last = decoded.byte_lines(data, starts[first - 1], starts[last])
         files.showed(file, shown_first, max(shown_last, shown_first - 1))
-    if not lines:
-        files.showed(file, 1, 0)
+    if not whole:
+        files.showed(file, 1, 0)  # an empty file, or one of whose lines none was shown whole
     last = offset + len(shown) - 1
     value = {
         "path": file.path,
@@ -43,6 +49,20 @@ def run(arguments: Mapping[str, Any], files: Files) -> Answer:
         "cut_lines": cut,
     }
     return Answer(value, _for_model(value, lines))
+
+
+def _image(file: OpenedFile, data: bytes, kind: str, files: Broker) -> Answer:
+    """The image itself. None of its lines is shown, so it does not count as read."""
+    name = kinds.image_name(kind)
+    if len(data) > MAX_IMAGE:
+        raise ToolError(
+            "FS_NOT_TEXT",
+            f"{file.path} is no text: it is a {name} image of {len(data)} bytes, and images of up to "
+            f"{MAX_IMAGE} bytes are shown; make a smaller one of it with a command in `shell`",
+        )
+    files.image(data)
+    value = {"path": file.path, "mime": kind, "size": file.size, "digest": file.digest}
+    return Answer(value, f"[{file.path}: a {name} image of {file.size} bytes]")
 
 
 def _lines(characters: str) -> list[str]:
@@ -59,8 +79,10 @@ def _window(lines: list[str], offset: int, limit: int) -> tuple[list[str], list[
     whole: list[tuple[int, int]] = []
     used = 0
     for number, line in enumerate(lines[offset - 1 : offset - 1 + limit], start=offset):
-        if len(line) > _LONGEST_LINE:
-            line = f"{line[:_LONGEST_LINE]}… [{len(line) - _LONGEST_LINE} characters of this line left out]\n"
+        text_of_it = line.removesuffix("\n")
+        if len(text_of_it) > _LONGEST_LINE:
+            left_out = f"… [{len(text_of_it) - _LONGEST_LINE} characters of this line left out]"
+            line = f"{line[:_LONGEST_LINE]}{left_out}{line[len(text_of_it) :]}"
             cut.append(number)
         size = len(line.encode("utf-8", "surrogatepass"))
         if used + size > _MOST_BYTES and shown:
@@ -84,7 +106,9 @@ def _for_model(value: dict[str, Any], lines: list[str]) -> str:
     if value["last_line"] < len(lines):
         notes.append(f"continue with offset={value['last_line'] + 1}")
     if value["cut_lines"]:
-        notes.append(f"{len(value['cut_lines'])} long lines are cut and do not count as read")
+        cut = len(value["cut_lines"])
+        notes.append(f"{cut} long lines are cut and do not" if cut > 1 else "1 long line is cut and does not")
+        notes[-1] += " count as read"
     if lines[-1][-1] != "\n" and value["last_line"] == len(lines):
         notes.append("no newline at the end of the file")
     end = "" if body.endswith("\n") else "\n"

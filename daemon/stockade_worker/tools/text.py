@@ -5,6 +5,7 @@ import os
 from dataclasses import dataclass
 
 from stockade_toolkit import OpenedFile, ToolError
+from stockade_worker import kinds
 
 _MARKS = (
     (codecs.BOM_UTF32_LE, "utf-32"),
@@ -56,12 +57,14 @@ def decode(data: bytes, path: str, encoding: str | None) -> Text:
         if marked:
             raise ToolError("FS_NOT_UTF8", f"{path} is {marked.upper()}, not UTF-8; repeat with encoding={marked!r}")
         if b"\0" in data:
-            raise ToolError("FS_NOT_TEXT", f"{path} is a binary file: it has NUL bytes; look at it with `shell`")
-    name = _known(encoding or "utf-8")
+            raise _binary(data, path, kinds.described(data) or "a binary file")
+    name = known(encoding or "utf-8")
     mark, name = _mark(data, name)
     try:
         characters = data[len(mark) :].decode(name)
     except (UnicodeDecodeError, ValueError) as error:
+        if encoding is None and (what := kinds.described(data)):
+            raise _binary(data, path, what) from None
         if encoding is None:
             raise ToolError("FS_NOT_UTF8", f"{path} is not UTF-8; repeat with encoding={_likely(data)!r}") from None
         raise ToolError("FS_NOT_UTF8", f"{path} is not {encoding}: {error}; name another encoding") from None
@@ -71,7 +74,13 @@ def decode(data: bytes, path: str, encoding: str | None) -> Text:
     return Text(characters, mark, name)
 
 
-def _known(encoding: str) -> str:
+def _binary(data: bytes, path: str, what: str) -> ToolError:
+    size = f"{len(data)} byte" if len(data) == 1 else f"{len(data)} bytes"
+    return ToolError("FS_NOT_TEXT", f"{path} is no text: it is {what} of {size}; look at it with a command in `shell`")
+
+
+def known(encoding: str) -> str:
+    """Python's name of an encoding. Raises ToolError INVALID_ARGS where there is none, or it is none of text."""
     try:
         found = codecs.lookup(encoding)
         "".encode(found.name)

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19stockade/v1/catalog.proto\x12\x0bstockade.v1\"&\n\x10ListToolsRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\"u\n\x11ListToolsResponse\x12 \n\x05tools\x18\x01 \x03(\x0b\x32\x11.stockade.v1.Tool\x12\x12\n\ngeneration\x18\x02 \x01(\x04\x12*\n\x07refused\x18\x03 \x03(\x0b\x32\x19.stockade.v1.RefusedTools\",\n\x0cRefusedTools\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12\x0c\n\x04kept\x18\x02 \x03(\t\"\xe7\x01\n\x04Tool\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x02 \x01(\t\x12\x14\n\x0cinput_schema\x18\x03 \x01(\x0c\x12\x0e\n\x06\x61\x63\x63\x65ss\x18\x04 \x01(\t\x12\x0c\n\x04kind\x18\x05 \x01(\t\x12\x11\n\ttimeout_s\x18\x06 \x01(\x01\x12\x15\n\rparallel_safe\x18\x07 \x01(\x08\x12\x12\n\nidempotent\x18\x08 \x01(\x08\x12\x14\n\x0coutput_bytes\x18\t \x01(\x04\x12\x12\n\ncard_title\x18\n \x01(\t\x12\x10\n\x08observes\x18\x0b \x01(\x08\x12\x0e\n\x06origin\x18\x0c \x01(\t\"V\n\x10\x43heckToolRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04text\x18\x02 \x01(\x0c\x12&\n\x06places\x18\x03 \x03(\x0b\x32\x16.stockade.v1.ToolPlace\"4\n\tToolPlace\x12\x0c\n\x04path\x18\x01 \x01(\t\x12\x0b\n\x03uid\x18\x02 \x01(\r\x12\x0c\n\x04mode\x18\x03 \x01(\r\"D\n\x11\x43heckToolResponse\x12 \n\x05tools\x18\x01 \x03(\x0b\x32\x11.stockade.v1.Tool\x12\r\n\x05\x66\x61ult\x18\x02 \x01(\t\"\x15\n\x13GetReferenceRequest\"\x9b\x01\n\x14GetReferenceResponse\x12-\n\x08profiles\x18\x01 \x03(\x0b\x32\x1b.stockade.v1.ProfileMeaning\x12)\n\x06\x65rrors\x18\x02 \x03(\x0b\x32\x19.stockade.v1.ErrorMeaning\x12)\n\x06\x65vents\x18\x03 \x03(\x0b\x32\x19.stockade.v1.EventMeaning\"B\n\x0eProfileMeaning\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x02 \x01(\t\x12\r\n\x05\x66\x61ult\x18\x03 \x01(\t\"^\n\x0c\x45rrorMeaning\x12\x0c\n\x04\x63ode\x18\x01 \x01(\t\x12\x0e\n\x06\x64omain\x18\x02 \x01(\t\x12\r\n\x05retry\x18\x03 \x01(\t\x12\x0f\n\x07meaning\x18\x04 \x01(\t\x12\x10\n\x08of_tools\x18\x05 \x01(\x08\">\n\x0c\x45ventMeaning\x12\x0c\n\x04type\x18\x01 \x01(\t\x12\x0f\n\x07meaning\x18\x02 \x01(\t\x12\x0f\n\x07version\x18\x03 \x01(\r2\xf6\x01\n\x07\x43\x61talog\x12J\n\tListTools\x12\x1d.stockade.v1.ListToolsRequest\x1a\x1e.stockade.v1.ListToolsResponse\x12J\n\tCheckTool\x12\x1d.stockade.v1.CheckToolRequest\x1a\x1e.stockade.v1.CheckToolResponse\x12S\n\x0cGetReference\x12 .stockade.v1.GetReferenceRequest\x1a!.stockade.v1.GetReferenceResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19stockade/v1/catalog.proto\x12\x0bstockade.v1\"&\n\x10ListToolsRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\"u\n\x11ListToolsResponse\x12 \n\x05tools\x18\x01 \x03(\x0b\x32\x11.stockade.v1.Tool\x12\x12\n\ngeneration\x18\x02 \x01(\x04\x12*\n\x07refused\x18\x03 \x03(\x0b\x32\x19.stockade.v1.RefusedTools\",\n\x0cRefusedTools\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12\x0c\n\x04kept\x18\x02 \x03(\t\"\xfe\x01\n\x04Tool\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x02 \x01(\t\x12\x14\n\x0cinput_schema\x18\x03 \x01(\x0c\x12\x0e\n\x06\x61\x63\x63\x65ss\x18\x04 \x01(\t\x12\x0c\n\x04kind\x18\x05 \x01(\t\x12\x11\n\ttimeout_s\x18\x06 \x01(\x01\x12\x15\n\rparallel_safe\x18\x07 \x01(\x08\x12\x12\n\nidempotent\x18\x08 \x01(\x08\x12\x14\n\x0coutput_bytes\x18\t \x01(\x04\x12\x12\n\ncard_title\x18\n \x01(\t\x12\x10\n\x08observes\x18\x0b \x01(\x08\x12\x0e\n\x06origin\x18\x0c \x01(\t\x12\x15\n\routput_schema\x18\r \x01(\x0c\"V\n\x10\x43heckToolRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04text\x18\x02 \x01(\x0c\x12&\n\x06places\x18\x03 \x03(\x0b\x32\x16.stockade.v1.ToolPlace\"4\n\tToolPlace\x12\x0c\n\x04path\x18\x01 \x01(\t\x12\x0b\n\x03uid\x18\x02 \x01(\r\x12\x0c\n\x04mode\x18\x03 \x01(\r\"D\n\x11\x43heckToolResponse\x12 \n\x05tools\x18\x01 \x03(\x0b\x32\x11.stockade.v1.Tool\x12\r\n\x05\x66\x61ult\x18\x02 \x01(\t\"\x15\n\x13GetReferenceRequest\"\x9b\x01\n\x14GetReferenceResponse\x12-\n\x08profiles\x18\x01 \x03(\x0b\x32\x1b.stockade.v1.ProfileMeaning\x12)\n\x06\x65rrors\x18\x02 \x03(\x0b\x32\x19.stockade.v1.ErrorMeaning\x12)\n\x06\x65vents\x18\x03 \x03(\x0b\x32\x19.stockade.v1.EventMeaning\"B\n\x0eProfileMeaning\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x02 \x01(\t\x12\r\n\x05\x66\x61ult\x18\x03 \x01(\t\"^\n\x0c\x45rrorMeaning\x12\x0c\n\x04\x63ode\x18\x01 \x01(\t\x12\x0e\n\x06\x64omain\x18\x02 \x01(\t\x12\r\n\x05retry\x18\x03 \x01(\t\x12\x0f\n\x07meaning\x18\x04 \x01(\t\x12\x10\n\x08of_tools\x18\x05 \x01(\x08\">\n\x0c\x45ventMeaning\x12\x0c\n\x04type\x18\x01 \x01(\t\x12\x0f\n\x07meaning\x18\x02 \x01(\t\x12\x0f\n\x07version\x18\x03 \x01(\r2\xf6\x01\n\x07\x43\x61talog\x12J\n\tListTools\x12\x1d.stockade.v1.ListToolsRequest\x1a\x1e.stockade.v1.ListToolsResponse\x12J\n\tCheckTool\x12\x1d.stockade.v1.CheckToolRequest\x1a\x1e.stockade.v1.CheckToolResponse\x12S\n\x0cGetReference\x12 .stockade.v1.GetReferenceRequest\x1a!.stockade.v1.GetReferenceResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -38,23 +38,23 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_REFUSEDTOOLS']._serialized_start=201
   _globals['_REFUSEDTOOLS']._serialized_end=245
   _globals['_TOOL']._serialized_start=248
-  _globals['_TOOL']._serialized_end=479
-  _globals['_CHECKTOOLREQUEST']._serialized_start=481
-  _globals['_CHECKTOOLREQUEST']._serialized_end=567
-  _globals['_TOOLPLACE']._serialized_start=569
-  _globals['_TOOLPLACE']._serialized_end=621
-  _globals['_CHECKTOOLRESPONSE']._serialized_start=623
-  _globals['_CHECKTOOLRESPONSE']._serialized_end=691
-  _globals['_GETREFERENCEREQUEST']._serialized_start=693
-  _globals['_GETREFERENCEREQUEST']._serialized_end=714
-  _globals['_GETREFERENCERESPONSE']._serialized_start=717
-  _globals['_GETREFERENCERESPONSE']._serialized_end=872
-  _globals['_PROFILEMEANING']._serialized_start=874
-  _globals['_PROFILEMEANING']._serialized_end=940
-  _globals['_ERRORMEANING']._serialized_start=942
-  _globals['_ERRORMEANING']._serialized_end=1036
-  _globals['_EVENTMEANING']._serialized_start=1038
-  _globals['_EVENTMEANING']._serialized_end=1100
-  _globals['_CATALOG']._serialized_start=1103
-  _globals['_CATALOG']._serialized_end=1349
+  _globals['_TOOL']._serialized_end=502
+  _globals['_CHECKTOOLREQUEST']._serialized_start=504
+  _globals['_CHECKTOOLREQUEST']._serialized_end=590
+  _globals['_TOOLPLACE']._serialized_start=592
+  _globals['_TOOLPLACE']._serialized_end=644
+  _globals['_CHECKTOOLRESPONSE']._serialized_start=646
+  _globals['_CHECKTOOLRESPONSE']._serialized_end=714
+  _globals['_GETREFERENCEREQUEST']._serialized_start=716
+  _globals['_GETREFERENCEREQUEST']._serialized_end=737
+  _globals['_GETREFERENCERESPONSE']._serialized_start=740
+  _globals['_GETREFERENCERESPONSE']._serialized_end=895
+  _globals['_PROFILEMEANING']._serialized_start=897
+  _globals['_PROFILEMEANING']._serialized_end=963
+  _globals['_ERRORMEANING']._serialized_start=965
+  _globals['_ERRORMEANING']._serialized_end=1059
+  _globals['_EVENTMEANING']._serialized_start=1061
+  _globals['_EVENTMEANING']._serialized_end=1123
+  _globals['_CATALOG']._serialized_start=1126
+  _globals['_CATALOG']._serialized_end=1372
 # @@protoc_insertion_point(module_scope)

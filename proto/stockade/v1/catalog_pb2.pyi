@@ -112,6 +112,7 @@ class Tool(_message.Message):
     CARD_TITLE_FIELD_NUMBER: _builtins.int
     OBSERVES_FIELD_NUMBER: _builtins.int
     ORIGIN_FIELD_NUMBER: _builtins.int
+    OUTPUT_SCHEMA_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     description: _builtins.str
     """for the model"""
@@ -137,6 +138,10 @@ class Tool(_message.Message):
     """it may tell the gate what it showed of a file"""
     origin: _builtins.str
     """built-in, or FILE:LINE."""
+    output_schema: _builtins.bytes
+    """JSON Schema, JSON text: what the value of a call that succeeds is. Null stands for a member that is not there. Empty:
+    the tool does not say.
+    """
     def __init__(
         self,
         *,
@@ -152,10 +157,11 @@ class Tool(_message.Message):
         card_title: _builtins.str = ...,
         observes: _builtins.bool = ...,
         origin: _builtins.str = ...,
+        output_schema: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["access", b"access", "card_title", b"card_title", "description", b"description", "idempotent", b"idempotent", "input_schema", b"input_schema", "kind", b"kind", "name", b"name", "observes", b"observes", "origin", b"origin", "output_bytes", b"output_bytes", "parallel_safe", b"parallel_safe", "timeout_s", b"timeout_s"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["access", b"access", "card_title", b"card_title", "description", b"description", "idempotent", b"idempotent", "input_schema", b"input_schema", "kind", b"kind", "name", b"name", "observes", b"observes", "origin", b"origin", "output_bytes", b"output_bytes", "output_schema", b"output_schema", "parallel_safe", b"parallel_safe", "timeout_s", b"timeout_s"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -52,6 +52,15 @@ def run(arguments: Mapping[str, Any], files: Files) -> Answer:
             channel.send({"type": "value", "text_bytes": 0}, b"NaN")
         case "a text longer than the frame":
             channel.send({"type": "value", "text_bytes": 10**6}, b"{}")
+        case "a text for the agent that is none":
+            channel.send({"type": "context"}, b"\xff")
+        case "an empty text for the agent":
+            channel.send({"type": "context"})
+        case "a long text for the agent":
+            channel.send({"type": "context"}, b"x" * 4097)
+        case "texts for the agent without end":
+            for _ in range(17):
+                channel.send({"type": "context"}, b"x")
         case "silence":
             os.kill(os.getpid(), signal.SIGKILL)
         case "noise on stdout":

@@ -1,0 +1,62 @@
+"""An extension point for changes that bodies ask for: all of its listeners are asked, and the strictest answer counts.
+
+So none can keep another from being heard, whichever was registered first.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeAlias
+
+from stockade_daemon.errors import CODES, ExtensionFailed
+from stockade_daemon.json_text import is_text
+from stockade_daemon.policy.decisions import PRE_DECISIONS, Allow, Ask, Deny, PreDecision
+from stockade_daemon.policy.subjects import Intended
+from stockade_daemon.policy.waterfall import blaming
+
+IntentListener: TypeAlias = Callable[[Intended], Awaitable[PreDecision]]
+
+EDIT: Final = "fs/edit-intent"
+WRITE: Final = "fs/write-intent"
+
+
+class IntentPoint:
+    """Listeners of one kind of intent, asked one after another in the order in which they were registered."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._listeners: list[tuple[IntentListener, str]] = []
+
+    def add(self, listener: IntentListener, *, owner: str = "") -> None:
+        """Registers a listener. `owner` is whose it is; empty: the daemon's own."""
+        self._listeners.append((listener, owner))
+
+    async def decide(self, intended: Intended) -> PreDecision:
+        """The strictest answer: the first denial, else one ask with all reasons to ask, else Allow().
+
+        Raises ExtensionFailed for a listener that raises something that is no refusal, or answers what is no decision
+        about a change.
+        """
+        denials: list[Deny] = []
+        reasons: list[str] = []
+        for listener, owner in tuple(self._listeners):
+            with blaming(owner, self.name):
+                answer = await listener(intended)
+            match self._checked(answer, owner):
+                case Deny() as denial:
+                    denials.append(denial)
+                case Ask(reason):
+                    reasons.append(reason)
+        if denials:
+            return denials[0]
+        return Ask("; ".join(dict.fromkeys(reasons))) if reasons else Allow()
+
+    def _checked(self, answer: object, owner: str) -> PreDecision:
+        if not isinstance(answer, PRE_DECISIONS):
+            names = ", ".join(each.__name__ for each in PRE_DECISIONS)
+            raise ExtensionFailed(owner, self.name, f"it answered a {type(answer).__name__}, which is none of {names}")
+        if isinstance(answer, Allow | Ask) and (answer.tightening or answer.arguments is not None):
+            raise ExtensionFailed(owner, self.name, "it narrows or rewrites, and the call's body runs already")
+        if isinstance(answer, Ask | Deny) and not is_text(answer.reason):
+            raise ExtensionFailed(owner, self.name, "its reason is no text that JSON can carry")
+        if isinstance(answer, Deny) and answer.code not in CODES:
+            raise ExtensionFailed(owner, self.name, f"its error code {str(answer.code)[:40]!r} is unknown")
+        return answer

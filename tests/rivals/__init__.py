@@ -1,0 +1,1 @@
+"""Sessions and an outside writer at one workspace, and whether anything of anybody was lost."""
