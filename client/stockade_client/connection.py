@@ -229,9 +229,12 @@ class Daemon:
         call = Call(self._link, wire.said(session_id, "a session's id"), wire.said(call_id, "a call's id"), "")
         return await call.resolve_unknown(outcome, note)
 
-    def approvals(self, session_id: str = "") -> AbstractAsyncContextManager[Stream[Ask]]:
-        """Asks of one session, or of all that this caller may see: `async with … as asks: async for ask in asks`."""
-        return approvals.watching(self._link, session_id)
+    def approvals(
+        self, session_id: str = "", *, heartbeat_s: float = HEARTBEAT_S
+    ) -> AbstractAsyncContextManager[Stream[Ask]]:
+        """Asks of one session, or of all that this caller may see: `async with … as asks: async for ask in asks`.
+        heartbeat_s: as of events.read."""
+        return approvals.watching(self._link, session_id, heartbeat_s=heartbeat_s)
 
 
 async def _close_on_the_way_out(session: Session, link: Link) -> None:

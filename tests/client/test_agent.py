@@ -1,5 +1,6 @@
 """The model loop and the recorded conversation, played for real."""
 
+import asyncio
 import json
 import subprocess
 from collections.abc import Callable, Sequence
@@ -53,6 +54,37 @@ async def test_a_conversation_played_again_in_its_session_gets_the_recorded_resu
         first = await run_agent(session, model, "t")
         (workspace / "a.txt").write_text("changed\n")
         assert await run_agent(session, model, "t") == first
+
+
+async def test_the_calls_of_one_message_are_one_turn(daemon: Daemon, workspace: Path) -> None:
+    model = ScriptedModel(parse(talk(READ, {**READ, "arguments": {"path": "b.txt"}}), source="talk"))
+    async with daemon.session(workspace, "dev") as session:
+        await run_agent(session, model, "t")
+        async with session.events() as events:
+            turns = [event.body.get("turn") async for event in events if event.type == "tool/call"]
+    assert len(turns) == 2
+    assert turns[0] == turns[1] is not None
+
+
+async def test_a_conversation_stopped_in_a_turn_leaves_no_call_without_a_result(
+    daemon: Daemon, workspace: Path
+) -> None:
+    sleeping: dict[str, Json] = {"tool": "shell", "arguments": {"command": "sleep 600"}}
+    model = ScriptedModel(parse(talk(READ, sleeping, READ), source="talk"))
+    async with daemon.session(workspace, "dev") as session:
+        playing = asyncio.create_task(run_agent(session, model, "t"))
+        async with session.events(follow=True) as events:
+            async for event in events:
+                if (event.type, event.call_id) == ("call/dispatched", "turn-1.call-2"):
+                    break
+        playing.cancel()
+        await asyncio.wait([playing])
+        assert playing.cancelled()
+        async with session.events() as events:
+            seen = [(event.type, event.call_id) async for event in events]
+    ids = [f"turn-1.call-{number}" for number in (1, 2, 3)]
+    assert [call for type, call in seen if type == "tool/call"] == ids
+    assert [call for type, call in seen if type == "tool/result"] == ids
 
 
 def test_agent_plays_a_script_with_its_answers(stockade: Stockade, workspace: Path) -> None:

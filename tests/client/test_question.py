@@ -14,6 +14,7 @@ import pytest
 
 QUESTION = b"Allow this? [y/N] "
 CONTROL_D = b"\x04"
+_ASKS = ("exec", "--profile", "./ask.toml", "--", "echo", "it ran")
 
 
 @dataclass
@@ -47,11 +48,12 @@ class Terminal:
 
 
 @contextmanager
-def at_a_terminal(environment: dict[str, str], workspace: Path) -> Iterator[Terminal]:
+def at_a_terminal(environment: dict[str, str], workspace: Path, *arguments: str) -> Iterator[Terminal]:
+    """With `arguments` another command than one that asks."""
     (workspace / "ask.toml").write_text('[approval]\ncommands = "ask"\n')
     person, terminal = pty.openpty()
     with subprocess.Popen(
-        [sys.executable, "-m", "stockade_client", "exec", "--profile", "./ask.toml", "--", "echo", "it ran"],
+        [sys.executable, "-m", "stockade_client", *(arguments or _ASKS)],
         cwd=workspace,
         env={**environment, "NO_COLOR": "1", "TERM": "xterm"},
         stdin=terminal,

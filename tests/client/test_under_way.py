@@ -50,6 +50,11 @@ async def test_ps_lists_calls_with_what_they_wait_for(stockade: Stockade, sessio
         "turn_id": "",
         "waits_for": "",
         "ask_id": "",
+        "card": {
+            "title": "Run echo begun; exec sleep 600",
+            "view": "terminal",
+            "command": "echo begun; exec sleep 600",
+        },
     }
 
 

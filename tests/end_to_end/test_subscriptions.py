@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
-from stockade.v1 import events_pb2
+from stockade.v1 import approvals_pb2, calls_pb2, events_pb2
 from stockade_client import Daemon, connect
 from stockade_client.link import opened
 from stockade_daemon.ledger import Ledger, SessionRecord
@@ -112,6 +112,107 @@ async def test_a_subscriber_over_a_silent_connection_notices_and_goes_on_over_an
     assert proxy.connections > before
 
 
+ASKS = 'extends = "dev"\nwiden = ["approval.wait_s"]\napproval.wait_s = 600\napproval.commands = "ask"\n'
+SHELL = b'{"command": "echo one; until [ -s go ]; do sleep 0.05; done; echo two"}'
+
+
+def asks_before_commands(stockaded: Stockaded) -> None:
+    """Has the daemon know a profile under which every command waits for somebody."""
+    profiles_directory = stockaded.directory / "profiles"
+    profiles_directory.mkdir()
+    (profiles_directory / "asks.toml").write_text(ASKS)
+    with stockaded.configuration.open("a") as configuration:
+        configuration.write(f'[profiles]\npaths = ["{profiles_directory}"]\n')
+
+
+async def test_an_approver_over_a_silent_connection_notices_and_gets_the_ask_over_another(
+    stockaded: Stockaded, workspace: Path
+) -> None:
+    asks_before_commands(stockaded)
+    stockaded.start()
+    async with (
+        asyncio.timeout(HANG_S),
+        between(stockaded.socket, stockaded.directory / "proxy.sock") as proxy,
+        connect(stockaded.address) as beside,
+        connect(proxy.address) as daemon,
+        daemon.approvals(heartbeat_s=0.2) as asks,
+        beside.session(workspace, "asks") as session,
+    ):
+        proxy.silence()
+        before = proxy.connections
+        call = await session.start("shell", command="true")
+        ask = await anext(asks)
+        assert proxy.connections > before
+        await ask.decide(True)
+        assert (await call.result()).ok
+
+
+async def test_an_output_over_a_silent_connection_goes_on_over_another(stockaded: Stockaded, workspace: Path) -> None:
+    stockaded.start()
+    async with (
+        asyncio.timeout(HANG_S),
+        between(stockaded.socket, stockaded.directory / "proxy.sock") as proxy,
+        connect(stockaded.address) as beside,
+        connect(proxy.address) as daemon,
+        beside.session(workspace, "dev", id="s"),
+        daemon.session(id="s") as session,
+    ):
+        (workspace / "go").touch()  # a view may remember that there was no file, but not that it was empty
+        call = await session.start_json("shell", SHELL)
+        async with call.output(heartbeat_s=0.2) as chunks:
+            text = await anext(chunks)
+            proxy.silence()
+            before = proxy.connections
+            (workspace / "go").write_text("go")
+            text += b"".join([chunk async for chunk in chunks])
+        assert text == b"one\ntwo\n"
+        assert proxy.connections > before
+
+
+async def test_idle_approvals_and_outputs_have_heartbeats_only_where_they_are_asked_for(
+    stockaded: Stockaded, workspace: Path
+) -> None:
+    stockaded.start()
+    async with (
+        asyncio.timeout(HANG_S),
+        connect(stockaded.address) as daemon,
+        daemon.session(workspace, "dev", id="s") as session,
+        opened(stockaded.address, None) as link,
+    ):
+        (workspace / "go").touch()  # a view may remember that there was no file, but not that it was empty
+        call = await session.start_json("shell", SHELL, call_id="c")
+        wanted = calls_pb2.ReadOutputRequest(
+            session_id="s", call_id="c", part=calls_pb2.OUTPUT_PART_STDOUT, follow=True
+        )
+        plain = link.calls.ReadOutput(wanted)
+        beating = link.calls.ReadOutput(
+            calls_pb2.ReadOutputRequest(
+                session_id="s", call_id="c", part=calls_pb2.OUTPUT_PART_STDOUT, follow=True, heartbeat_s=0.1
+            )
+        )
+        watching = link.approvals.Watch(approvals_pb2.WatchAsksRequest(heartbeat_s=0.1))
+        for _ in range(3):
+            ask = await watching.read()
+            assert isinstance(ask, approvals_pb2.Ask)
+            assert ask == approvals_pb2.Ask(heartbeat=True)
+        watching.cancel()
+        seen: list[calls_pb2.OutputChunk] = []
+        while not any(each.data for each in seen) or not seen[-1].heartbeat:
+            chunk = await beating.read()
+            assert isinstance(chunk, calls_pb2.OutputChunk)
+            seen.append(chunk)
+        assert seen[0].heartbeat
+        assert (seen[-1].offset, seen[-1].data) == (4, b"")  # where it will go on
+        (workspace / "go").write_text("go")
+        await call.result()
+        while isinstance(each := await beating.read(), calls_pb2.OutputChunk):
+            seen.append(each)
+        assert b"".join(each.data for each in seen) == b"one\ntwo\n"
+        without = [each async for each in plain]
+        assert not any(each.heartbeat for each in without)
+        assert b"".join(each.data for each in without) == b"one\ntwo\n"
+
+
 async def message(stream: Any) -> events_pb2.Event:
     read = await stream.read()
     assert isinstance(read, events_pb2.Event)
@@ -187,6 +288,78 @@ async def test_stalled_subscribers_beside_a_fast_writer_cost_bounded_memory(
         assert proxy.passed - passed < STALLED * 1024 * 1024  # they did stall
     print(f"{STALLED} stalled subscribers: the daemon's peak memory grew by {grown} KiB, {grown // STALLED} each")
     assert grown < STALLED * BOUND_KIB
+
+
+async def test_stalled_readers_of_a_long_output_cost_bounded_memory(stockaded: Stockaded, workspace: Path) -> None:
+    """A daemon that kept what they have not taken would hold 480 MB for them."""
+    stockaded.start()
+    async with (
+        asyncio.timeout(HANG_S),
+        between(stockaded.socket, stockaded.directory / "proxy.sock") as proxy,
+        connect(stockaded.address) as daemon,
+        daemon.session(workspace, "dev", id="s") as session,
+        AsyncExitStack() as links,
+    ):
+        assert (await session.call("shell", command="head -c 1000000 /dev/zero")).ok
+        before = await peak_kib(stockaded)
+        (workspace / "go").touch()
+        command = "echo begun; until [ -s go ]; do sleep 0.05; done; head -c 60000000 /dev/zero"
+        call = await session.start("shell", call_id="c", command=command)
+        for _ in range(STALLED):
+            link = await links.enter_async_context(opened(proxy.address, None))
+            stream = link.calls.ReadOutput(
+                calls_pb2.ReadOutputRequest(session_id="s", call_id="c", part=calls_pb2.OUTPUT_PART_STDOUT, follow=True)
+            )
+            links.callback(stream.cancel)
+            await stream.read()
+        proxy.silence()
+        passed = proxy.passed
+        (workspace / "go").write_text("go")
+        result = await call.result()
+        assert result.field("stdout_bytes") == 60_000_006
+        grown = await peak_kib(stockaded) - before
+        assert proxy.passed - passed < STALLED * 1024 * 1024  # they did stall
+    print(f"{STALLED} stalled readers: the daemon's peak memory grew by {grown} KiB, {grown // STALLED} each")
+    assert grown < STALLED * BOUND_KIB
+
+
+async def test_stalled_approvers_beside_one_that_answers_cost_bounded_memory(
+    stockaded: Stockaded, workspace: Path
+) -> None:
+    """30 MB of cards are answered by another. A daemon that kept those that they have not taken would hold all of
+    them."""
+    asks_before_commands(stockaded)
+    stockaded.start()
+    argument = "y" * 200_000
+
+    async def ask_and_answer(count: int) -> None:
+        for _ in range(count):
+            call = await session.start("shell", command=f": {argument}")
+            await (await anext(asks)).decide(False)
+            await call.result()
+
+    async with (
+        asyncio.timeout(HANG_S),
+        between(stockaded.socket, stockaded.directory / "proxy.sock") as proxy,
+        connect(stockaded.address) as daemon,
+        daemon.session(workspace, "asks", id="s") as session,
+        daemon.approvals("s") as asks,
+        AsyncExitStack() as links,
+    ):
+        await ask_and_answer(STALLED_CALLS // 3)
+        before = await peak_kib(stockaded)
+        for _ in range(STALLED):
+            link = await links.enter_async_context(opened(proxy.address, None))
+            stream = link.approvals.Watch(approvals_pb2.WatchAsksRequest(session_id="s"))
+            links.callback(stream.cancel)
+            await stream.initial_metadata()
+        proxy.silence()
+        passed = proxy.passed
+        await ask_and_answer(STALLED_CALLS)
+        grown = await peak_kib(stockaded) - before
+        assert proxy.passed - passed < STALLED * 1024 * 1024  # they did stall
+    print(f"{STALLED} stalled approvers: the daemon's peak memory grew by {grown} KiB")
+    assert grown < 30 * 1024
 
 
 async def peak_kib(stockaded: Stockaded) -> int:

@@ -1,15 +1,14 @@
 """The documentation says what the code says: lists that appear in both are equal."""
 
 import ast
+import importlib
 import json
 import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from stockade.v1 import approvals_pb2, calls_pb2, catalog_pb2, daemon_pb2, events_pb2, profiles_pb2, sessions_pb2
 from stockade_daemon import config, meanings, pages
 from stockade_daemon.errors import CODES
 from stockade_daemon.profiles import keys
@@ -84,14 +83,24 @@ def test_a_page_of_the_catalog_that_is_old_missing_or_no_longer_made_is_named(
 
 
 def test_protocol_md_has_every_method_of_the_protos() -> None:
-    modules: Sequence[Any] = (daemon_pb2, catalog_pb2, sessions_pb2, calls_pb2, events_pb2, approvals_pb2, profiles_pb2)
-    methods = {
-        f"{service.name}.{method.name}": "stream" if method.server_streaming else "unary"
+    files = sorted((ROOT / "proto" / "stockade" / "v1").glob("*.proto"))
+    modules = [importlib.import_module(f"stockade.v1.{path.stem}_pb2") for path in files]
+    methods = [
+        (f"{service.name}.{method.name}", "stream" if method.server_streaming else "unary")
         for module in modules
         for service in module.DESCRIPTOR.services_by_name.values()
         for method in service.methods
-    }
-    assert {row[0]: row[1] for row in rows("protocol.md", "Protocol")} == methods
+    ]
+    assert len(methods) > 20
+    assert sorted((row[0], row[1]) for row in rows("protocol.md", "Protocol")) == sorted(methods)
+
+
+def test_the_catalog_that_protocol_md_leads_to_has_every_event_and_code_once() -> None:
+    page = (DOCS / "protocol.md").read_text()
+    for name, wanted in (("events", meanings.OF_EVENTS), ("errors", CODES)):
+        assert f"](catalog/{name}.md)" in page
+        cells = re.findall(r"^\| `([^`]+)` ", (DOCS / "catalog" / f"{name}.md").read_text(), re.MULTILINE)
+        assert sorted(cells) == sorted(wanted)
 
 
 @pytest.mark.parametrize("part", PARTS)
@@ -106,6 +115,18 @@ def test_codes_and_keys_that_pages_mention_exist() -> None:
     for page in PAGES:
         mentioned = set(re.findall(r"`([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)`", page.read_text()))
         assert mentioned - set(CODES) - {"STOCKADE_ADDRESS", "XDG_RUNTIME_DIR", "XDG_STATE_HOME"} == set(), page.name
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_events_and_methods_that_a_page_mentions_exist(page: Path) -> None:
+    text = page.read_text()
+    words = re.findall(r"`([^`\n]+)`", text)
+    events = {word for word in words if EVENT.fullmatch(word)}
+    assert events - set(meanings.OF_EVENTS) == set()
+    methods = {row[0] for row in rows("protocol.md", "Protocol")}
+    services = {name.partition(".")[0] for name in methods}
+    called = {word for word in words if re.fullmatch(r"[A-Z][a-z]+\.[A-Z][A-Za-z]+", word)}
+    assert {word for word in called if word.partition(".")[0] in services} - methods == set()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

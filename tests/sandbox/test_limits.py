@@ -157,7 +157,8 @@ async def test_a_flood_of_output_is_drained_and_cut(both: Limited) -> None:
 async def test_a_function_that_meets_a_limit_ends_with_the_limits_name(both: Limited, what: str, expected: str) -> None:
     result = await both.call("c", "read", path=what)
     assert code(result) == expected, result
-    assert "nothing was changed" in result["error"]["message"]
+    assert "effects: none (proven)" in result["error"]["message"]
+    assert result["effects"] == "none (proven)"
 
 
 async def test_how_a_command_ended_is_several_facts(both: Limited) -> None:

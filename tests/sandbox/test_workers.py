@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import select
 import signal
 import time
 from dataclasses import replace
@@ -14,6 +15,7 @@ from stockade_daemon.sandbox import layers
 from stockade_daemon.sandbox.pool import Pool
 from stockade_daemon.sandbox.room import Place
 from stockade_daemon.sandbox.uids import UidAllotment, UidRange, available
+from stockade_daemon.sandbox.worker import Worker
 from stockade_daemon.values import Access, Layer, Profile
 from tests.sandbox.conftest import children, mounters, parents, run
 
@@ -104,6 +106,39 @@ async def test_a_killed_template_is_started_again(pool: Pool, room: str) -> None
     async with pool.worker(room, Access.OVERLAY) as worker:
         await run(worker, "echo again")
         assert os.read(worker.stdout, 10) == b"again\n"
+
+
+@pytest.mark.parametrize("deaths", [1, 2])
+async def test_a_template_that_dies_before_its_worker_is_sealed_is_tried_once_more(
+    pool: Pool, room: str, deaths: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Killed when the worker is cloned and has not been told to go on."""
+    go = Worker.go
+    killed: list[int] = []
+
+    async def killing(worker: Worker) -> None:
+        if len(killed) < deaths:
+            (template,) = children(mounters()[0])
+            pidfd = os.pidfd_open(template)
+            signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+            await asyncio.to_thread(select.select, [pidfd], [], [])  # it has ended, and all in its pid namespace
+            os.close(pidfd)
+            killed.append(template)
+        await go(worker)
+
+    monkeypatch.setattr(Worker, "go", killing)
+    if deaths == 1:
+        async with pool.worker(room, Access.OVERLAY) as worker:
+            await run(worker, "echo again")
+            assert os.read(worker.stdout, 10) == b"again\n"
+    else:
+        with pytest.raises(SandboxFailure, match="failed twice") as caught:
+            async with pool.worker(room, Access.OVERLAY):
+                pass
+        assert caught.value.code == "SANDBOX_FAILED"
+        assert "nothing was run" in caught.value.message
+    assert len(set(killed)) == deaths
+    assert sum("before a worker of it was sealed" in each.getMessage() for each in caplog.records) == deaths
 
 
 async def test_a_killed_mounter_is_started_again(pool: Pool, room: str) -> None:
