@@ -65,10 +65,10 @@ def run(arguments: Mapping[str, Any], files: Files) -> Answer:
             os.kill(os.getpid(), signal.SIGKILL)
         case "noise on stdout":
             os.write(1, b'{"type":"value","text_bytes":0}')
-            return Answer({"honest": True}, "honest")
+            return Answer({"path": "honest", "size": 0, "digest": ""}, "honest")
         case "everything twice":
-            channel.send({"type": "value", "text_bytes": 0}, b'{"first":true}')
-            channel.send({"type": "value", "text_bytes": 0}, b'{"second":true}')
+            channel.send({"type": "value", "text_bytes": 0}, b'{"path":"first","size":0,"digest":""}')
+            channel.send({"type": "value", "text_bytes": 0}, b'{"path":"second","size":0,"digest":""}')
         case "the control descriptor":
             os.write(3, b"x")
     signal.pause()
