@@ -26,8 +26,9 @@ class Grown:
 
 
 def plant(workspace: Path, *, files: int = FILES) -> None:
-    """The huge file has no blocks; the tree has `files` empty files, a thousand in each directory."""
+    """The huge file has almost no blocks; the tree has `files` empty files, a thousand in each directory."""
     with open(workspace / "huge.bin", "wb") as huge:
+        huge.write(b"It begins as text.\n" * 10_000)
         huge.truncate(HUGE_MB << 20)
     with open(workspace / "line.txt", "wb") as line:
         for _ in range(LINE_MB):

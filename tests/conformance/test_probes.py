@@ -9,15 +9,13 @@ import pytest
 
 from stockade_daemon import profiles
 from tests.conformance import gate, probes
-from tests.conformance.function_door import IN_PLACE, lacking_in_place
 from tests.conformance.run_probes import DOORS, PROFILES
 
 ENOUGH_S = 600  # a hang detector: it takes half a minute
 
 
 def test_every_probe_of_strict_holds_or_is_listed_with_its_reason(tmp_path: Path) -> None:
-    """Through exec, and in place where this host can do that."""
-    doors = ["exec", *([] if lacking_in_place() else [IN_PLACE])]
+    doors = ["exec"]
     report = tmp_path / "report.json"
     asked_for = [word for door in doors for word in ("--door", door)]
     done = subprocess.run(
