@@ -41,8 +41,9 @@ async def changes(directories: Sequence[Path]) -> AsyncGenerator[None, None]:
                     if await asyncio.to_thread(_places, directories) != places:
                         break  # one was made, removed or replaced: what is watched is the old one
             told = False
-        except (OSError, RuntimeError) as error:
-            # Most often the host's limit on watches. One that vanished before it could be watched is met here as well.
+        except (OSError, RuntimeError, ExceptionGroup) as error:
+            # Most often the host's limit on watches. One that vanished before it could be watched is met here as well,
+            # and a name that is not UTF-8, which the library cannot tell of: a group, since it is raised within one.
             if not told:
                 _log.warning("directories cannot be watched (%s): they are looked at every second", error)
             told = True

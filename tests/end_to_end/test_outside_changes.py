@@ -71,6 +71,17 @@ async def test_a_change_that_is_undone_hinders_no_edit(session: Session, workspa
     assert (await session.call("edit", path="a.txt", old_string="two", new_string="2")).ok
 
 
+async def test_a_name_that_is_not_utf_8_beside_a_seen_file_hinders_nothing(session: Session, workspace: Path) -> None:
+    assert (await session.call("read", path="a.txt")).ok
+    for number in range(3):
+        (workspace / os.fsdecode(b"bl\xe4tt" + str(number).encode())).write_text("x\n")
+        (workspace.parent / os.fsdecode(b"bl\xe4tt" + str(number).encode())).write_text("x\n")
+        (workspace / "a.txt").write_text(f"somebody else's {number}\n")
+        told = await _changes(session, number + 1)
+        assert told[-1]["digest"] == _digest(workspace / "a.txt")
+    assert (await session.call("read", path="a.txt")).ok
+
+
 async def _changes(session: Session, count: int) -> list[dict[str, Any]]:
     """The bodies of the first `count` events that tell of a change."""
     found: list[dict[str, Any]] = []

@@ -29,6 +29,8 @@ Refused = Callable[..., AbstractContextManager[Any]]
         ".git/modules/a/b/config",
         ".git/modules/a/b/hooks/post-checkout",
         "work/sub/.git",
+        ".git/rebase-merge/git-rebase-todo",
+        ".git/sequencer/todo",
         "bare/config",
         "bare/hooks/post-update",
         "bare/commondir",

@@ -21,7 +21,8 @@ from stockade_daemon.gate.workspace import Workspace
 ALWAYS: Final = tuple(
     f"{directory}/{name}"
     for directory in ("**/.git", "**/.git/worktrees/*", "**/.git/modules/**")
-    for name in ("hooks", "config", "config.worktree", "commondir")
+    # The last three hold what a rebase or a cherry-pick that is continued would run.
+    for name in ("hooks", "config", "config.worktree", "commondir", "rebase-merge", "rebase-apply", "sequencer")
 )
 _SETTINGS: Final = (b"config", b"config.worktree", b"hooks", b"commondir")
 _MARKS: Final = (b"HEAD", b"objects", b"refs")

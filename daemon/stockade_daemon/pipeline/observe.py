@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
 from stockade_daemon.policy.subjects import Settled
+from stockade_daemon.policy.waterfall import is_ending
 
 _log = logging.getLogger(__name__)
 
@@ -16,5 +17,7 @@ def observe(observers: Iterable[Observer], settled: Settled) -> None:
     for each in observers:
         try:
             each(settled)
-        except Exception:
+        except BaseException:  # an observer that exits must not end the daemon with all its sessions
+            if is_ending():
+                raise
             _log.exception("an observer of %s/%s failed", settled.session.session_id, settled.call.call_id)

@@ -1,5 +1,6 @@
 """A waterfall: listeners around a default, the first registered outermost. Each may decide, or ask the next."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Generic, TypeAlias, TypeVar
@@ -53,7 +54,7 @@ class Waterfall(Generic[S, D]):
         return await link(0)()
 
     async def _asked(self, listener: Listener[S, D], owner: str, subject: S, following: Next[D]) -> D:
-        passing: list[Exception] = []  # what came from further in is not this listener's fault
+        passing: list[BaseException] = []  # what came from further in is not this listener's fault
         asked = 0
 
         async def ahead() -> D:
@@ -63,7 +64,7 @@ class Waterfall(Generic[S, D]):
                 raise ExtensionFailed(owner, self.name, "it asked the next listener twice")
             try:
                 return await following()
-            except Exception as error:
+            except BaseException as error:
                 passing.append(error)
                 raise
 
@@ -71,8 +72,8 @@ class Waterfall(Generic[S, D]):
             decision = await listener(subject, ahead)
         except (Refusal, ExtensionFailed):
             raise
-        except Exception as error:
-            if not owner or any(error is each for each in passing):
+        except BaseException as error:
+            if not owner or any(error is each for each in passing) or is_ending():
                 raise
             raise ExtensionFailed(owner, self.name, f"{type(error).__name__}: {said(error)}") from error
         if not isinstance(decision, self._decisions):
@@ -95,10 +96,18 @@ def blaming(owner: str, stage: str) -> Iterator[None]:
         if not is_text(refusal.message):
             raise ExtensionFailed(owner, stage, "the message of its refusal is no text that JSON can carry") from None
         raise
-    except Exception as error:
-        if not owner:
+    except BaseException as error:
+        if not owner or is_ending():
             raise
         raise ExtensionFailed(owner, stage, f"{type(error).__name__}: {said(error)}") from error
+
+
+def is_ending() -> bool:
+    """Whether the task that asks is being cancelled. Where it is not, a CancelledError that an extension lets through
+    is of a task of the extension's own, and a failure like any other; so are SystemExit and its like, which would end
+    the daemon with all its sessions."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def said(error: BaseException) -> str:
