@@ -203,3 +203,13 @@ def test_no_pattern_takes_long_to_compare_whatever_the_names_are(workspace: Work
         patterns = Patterns((pattern,))
         assert patterns.match(b"/".join([b"d"] * 100 + [b"a" * 200])) is (pattern if pattern.endswith("d") else None)
         assert patterns.there(workspace) == set()
+
+
+async def test_what_others_do_to_a_hidden_file_is_not_told(workspace: Workspace, root: Path) -> None:
+    (root / ".env").write_bytes(b"SECRET\n")
+    os.link(root / ".env", root / "other")
+    gate = Gate(workspace, hidden=(".env",))
+    for path in (".env", "other"):
+        await gate.absent(path)
+    (root / ".env").write_bytes(b"ANOTHER\n")
+    assert await gate.changed_outside(100) == []

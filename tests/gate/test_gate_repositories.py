@@ -69,6 +69,22 @@ async def test_a_directory_with_settings_does_not_become_a_repository(
         assert not (root / place / last).exists()
 
 
+@pytest.mark.parametrize(("name", "target"), [("HEAD", "refs/heads/main"), ("objects", "../../outside")])
+async def test_links_make_a_repository_too(actor: Actor, root: Path, refused: Refused, name: str, target: str) -> None:
+    (root / "it").mkdir()
+    for each in ("HEAD", "objects", "refs"):
+        if each == name:
+            (root / "it" / each).symlink_to(target)
+        else:
+            (root / "it" / each).mkdir()
+    with refused("FS_PROTECTED", "git repository"):
+        await actor.write("it/config", b"x")
+    (root / "way").symlink_to("plain")
+    await actor.write("plain/config", b"x")
+    await actor.read("way/config")
+    await actor.write("way/config", b"y")
+
+
 async def test_ordinary_files_with_such_names_are_written(actor: Actor, root: Path) -> None:
     git("init", "--quiet", str(root))
     for path in ("config", "refs/x", "objects/y", "app/config/settings", "web/HEAD", ".git/info/note", ".gitignore"):

@@ -279,7 +279,7 @@ class Gate:
         known = {path: digest for path, digest in known.items() if not self._is_busy(path)}
         # A descriptor of its own: no call keeps the session's from being closed meanwhile.
         with Workspace(self._workspace.path, os.dup(self._workspace.descriptor)) as workspace:
-            found = await finished(aside(lambda: self._looks.look(workspace, known)))
+            found = await finished(aside(lambda: self._looks.look(workspace, known, self._hidden)))
         return self._looks.new([each for each in found if not self._is_busy(each.path)], self._seen)
 
     def seen_directories(self, most: int) -> list[str]:

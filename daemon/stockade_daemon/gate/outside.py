@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 from stockade_daemon.errors import Refusal
 from stockade_daemon.gate.content import take
+from stockade_daemon.gate.hidden import Hidden
 from stockade_daemon.gate.names import body_of
 from stockade_daemon.gate.observations import Observations
 from stockade_daemon.gate.paths import resolve
@@ -43,11 +44,11 @@ class Looks:
         self._statuses: dict[bytes, tuple[_Status, str | None]] = {}  # with the digest that was found
         self._told: dict[bytes, str | None] = {}
 
-    def look(self, workspace: Workspace, known: Mapping[bytes, str | None]) -> list[Changed]:
-        """The files of `known` (path → digest) that differ; file work."""
+    def look(self, workspace: Workspace, known: Mapping[bytes, str | None], hidden: Hidden) -> list[Changed]:
+        """The files of `known` (path → digest) that differ; file work. What is hidden is not there, and not read."""
         found = []
         for path, seen in known.items():
-            digest = self._digest(workspace, path)
+            digest = self._digest(workspace, path, hidden)
             if digest != seen:
                 found.append(Changed(path, seen, digest))
         for gone in self._statuses.keys() - known.keys():
@@ -67,9 +68,13 @@ class Looks:
             del self._told[path]  # the session knows it by now
         return new
 
-    def _digest(self, workspace: Workspace, path: bytes) -> str | None:
+    def _digest(self, workspace: Workspace, path: bytes, hidden: Hidden) -> str | None:
         try:
+            if hidden.hides(path):
+                return None
             with resolve(workspace, path) as place:
+                if hidden.holds(place):
+                    return None
                 status = _facts(place.status)
                 before = self._statuses.get(path)
                 if before is not None and before[0] == status:

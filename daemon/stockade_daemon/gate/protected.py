@@ -24,7 +24,7 @@ class Protected:
 
     def check(self, real: bytes, asked: bytes) -> None:
         """Raises GateRefusal FS_PROTECTED where the path, as asked for or after links, or one above it is protected."""
-        why = self._why(real) or self._why(asked)
+        why = self._why(real) or self._pattern(asked) or repositories.protects_name(self._workspace, asked)
         if why is not None:
             raise _refusal(asked, why)
 
@@ -34,11 +34,12 @@ class Protected:
             if self._why(name) is not None:
                 raise _refusal(asked, f"is another name of {shown(name)}, which is protected")
 
-    def _why(self, path: bytes) -> str | None:
+    def _why(self, real: bytes) -> str | None:
+        return self._pattern(real) or repositories.protects(self._workspace, real)
+
+    def _pattern(self, path: bytes) -> str | None:
         pattern = self._patterns.match(path)
-        if pattern is not None:
-            return f"is protected by {pattern!r}"
-        return repositories.protects(self._workspace, path)
+        return None if pattern is None else f"is protected by {pattern!r}"
 
 
 def _refusal(asked: bytes, why: str) -> GateRefusal:

@@ -35,6 +35,11 @@ def protects(workspace: Workspace, path: bytes) -> str | None:
 
     Looks at the disk only for names that a repository has. Raises Moved.
     """
+    return protects_name(workspace, path) or _protects_repository(workspace, path)
+
+
+def protects_name(workspace: Workspace, path: bytes) -> str | None:
+    """The same by the names of the path alone, which may lead through links."""
     # From the root of the host: a workspace may lie within a repository.
     from_root = (workspace.path.encode("utf-8", "surrogateescape").strip(b"/") + b"/" + path).lower()
     pattern = _PATTERNS.match(from_root)
@@ -42,6 +47,10 @@ def protects(workspace: Workspace, path: bytes) -> str | None:
         return f"is protected by {pattern!r}, since git obeys it"
     if path.rpartition(b"/")[2].lower() == b".git":
         return "is protected: as a file it would tell git where to find a repository"
+    return None
+
+
+def _protects_repository(workspace: Workspace, path: bytes) -> str | None:
     for directory, name in _places(path):
         there = {each for each in (*_SETTINGS, *_MARKS) if _exists(workspace, directory + each)}
         with_it = there | {each for each in (*_SETTINGS, *_MARKS) if each.lower() == name}
@@ -72,8 +81,10 @@ def _is_repository(names: set[bytes]) -> bool:
 
 
 def _exists(workspace: Workspace, path: bytes) -> bool:
+    """Whether there is such a name; a link is one wherever it leads, since git follows it out of the workspace, and
+    takes one that leads nowhere for a branch without a commit."""
     try:
         with resolve(workspace, path) as place:
-            return place.status is not None
+            return place.status is not None or place.real != path
     except Refusal:
-        return False  # it leads nowhere that git would follow, or nowhere at all
+        return True
