@@ -37,12 +37,16 @@ def text_of(data: bytes, encoding: str) -> tuple[bytes, str, str] | None:
 def edited(text: str, edits: list[Edit]) -> str | None:
     """The text after all edits, each on the result of the one before; None: one does not say where."""
     for edit in edits:
-        places = [found.span() for found in re.finditer(re.escape(edit.old), text)]
-        if not places and "\n" in edit.old:
-            # The one tolerance: LF stands for the file's own CRLF.
-            pattern = re.escape(edit.old.replace("\r\n", "\n")).replace("\\\n", "\r?\n")
-            places = [found.span() for found in re.finditer(pattern, text)] if "\r\n" in text else []
-        if not places or (len(places) > 1 and not edit.everywhere):
+        pattern = re.compile(re.escape(edit.old))
+        if "\n" in edit.old and "\r\n" in text:
+            # The one tolerance: LF also stands for CRLF.
+            pattern = re.compile("\r?\n".join(re.escape(part) for part in re.split("(?<!\r)\n", edit.old)))
+        places = [found.span() for found in pattern.finditer(text)]
+        # All places, also those within another; the LF of a CRLF at the beginning is the same one.
+        begins = [at for at in range(len(text)) if pattern.match(text, at)]
+        if edit.old.startswith("\n"):
+            begins = [at for at in begins if text[at - 1 : at + 1] != "\r\n"]
+        if not places or (len(begins) > 1 and not edit.everywhere):
             return None
         for start, end in reversed(places):
             text = text[:start] + _like_there(edit.new, text, start, end) + text[end:]

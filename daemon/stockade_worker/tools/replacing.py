@@ -172,7 +172,9 @@ def _overlapped(characters: str, old: str, place: tuple[int, int]) -> bool:
     start, end = place
     if characters[start:end] == old:
         return characters.find(old, start + 1) >= 0
-    return _tolerant(old).search(characters, start + 1) is not None
+    # Of a CRLF that LF in `old` stands for at its beginning, the LF alone is the same place.
+    further = start + (2 if old.startswith("\n") and characters.startswith("\r\n", start) else 1)
+    return _tolerant(old).search(characters, further) is not None
 
 
 def _ending(characters: str, start: int, end: int) -> str:
