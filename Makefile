@@ -16,7 +16,7 @@ PROTOC = PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m grpc_tools.protoc -I pr
 unexport PYTHONPATH PYTHONHOME
 
 .DELETE_ON_ERROR:
-.PHONY: help install proto proto-check catalog check test probes faults rivals swap mishaps soak bench proxy demo wheel force
+.PHONY: help install proto proto-check catalog check test probes cases faults rivals swap mishaps soak bench proxy demo wheel force
 
 help:  ## list these verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -48,6 +48,9 @@ test: $(STAMP)  ## run all tests; ARGS goes to pytest
 
 probes: $(STAMP)  ## ask every isolation probe: all profiles, all ways in, as root also as an ordinary user
 	$(BIN)/python -m tests.conformance.run_probes --quiet $(if $(filter 0,$(shell id -u)),--also-uid) $(ARGS)
+
+cases: $(STAMP)  ## play every conformance case, our variations too, through the client; ARGS: --area, --id, --jobs
+	$(BIN)/python tests/conformance/run_cases.py tests/conformance/file-cases.jsonl tests/conformance/own-cases.jsonl $(ARGS)
 
 faults: $(STAMP)  ## kill daemon, zygote, mounter or worker in the middle of calls; ARGS: --runs, --seed
 	$(BIN)/python -m tests.faults $(ARGS)

@@ -126,8 +126,8 @@ async def test_what_is_said_beside_a_code_that_is_not_a_tools_is_kept(engine: En
 
 
 async def test_what_a_body_prints_is_data_and_no_answer(engine: Engine) -> None:
-    assert (await called(engine, "noise on stdout"))["value"]["path"] == "honest"
+    assert (await called(engine, "noise on stdout"))["value"] == {"path": "honest", "size": 0, "digest": ""}
 
 
 async def test_a_second_answer_comes_too_late(engine: Engine) -> None:
-    assert (await called(engine, "everything twice"))["value"]["path"] == "first"
+    assert (await called(engine, "everything twice"))["value"] == {"path": "first", "size": 0, "digest": ""}
