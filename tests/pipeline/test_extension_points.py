@@ -1,5 +1,6 @@
 """Listeners of pre-execute and guards: what each may decide, and what becomes of a call when one of them breaks."""
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any
 
@@ -214,3 +215,34 @@ async def test_a_guard_that_raises_ends_the_call_without_post_execute(staged: St
     assert code(result) == "HOOK_FAILED"
     assert result["error"]["message"].startswith("mine failed at guard: ValueError: broken")
     assert await staged.types("c") == ["tool/call", "policy/pre-execute", "tool/result"]
+
+
+@pytest.mark.parametrize("error", [asyncio.CancelledError, SystemExit, KeyboardInterrupt])
+async def test_an_extension_that_exits_ends_its_call_and_nothing_else(
+    staged: Staged, error: type[BaseException]
+) -> None:
+    """A CancelledError is most often of a task of the extension's own; the call is not being cancelled."""
+    exits = True
+
+    async def listen(judged: Judged, following: Next[PreDecision]) -> PreDecision:
+        if exits:
+            raise error
+        return await following()
+
+    def look(settled: Any) -> None:
+        raise error
+
+    staged.services.pre_execute.add(listen, owner="house-rules")
+    staged.observers.append(look)
+    assert code(await staged.call("c", "read", path="a.txt")) == "HOOK_FAILED"
+    exits = False
+    assert code(await staged.call("d", "read", path="a.txt")) == "ok"
+    staged.services.guards.add(_exits(error), owner="house-rules")
+    assert code(await staged.call("e", "read", path="a.txt")) == "HOOK_FAILED"
+
+
+def _exits(error: type[BaseException]) -> Any:
+    def guard(judged: Judged) -> str | None:
+        raise error
+
+    return guard
