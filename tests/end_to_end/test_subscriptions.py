@@ -4,7 +4,8 @@ reader that stalls costs neither calls nor memory.
 
 import asyncio
 import os
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from stockade_client import Daemon, connect
 from stockade_client.link import opened
 from stockade_daemon.ledger import Ledger, SessionRecord
 from stockade_daemon.profiles import read as profiles
-from tests.end_to_end.proxy import between
+from tests.end_to_end.proxy import Proxy, between
 from tests.end_to_end.stockaded import Stockaded
 
 HANG_S = 240.0  # a hang detector
@@ -61,16 +62,25 @@ async def close(daemon: Daemon) -> None:
         await session.close()
 
 
+@asynccontextmanager
+async def two_ways(stockaded: Stockaded) -> AsyncIterator[tuple[Proxy, Daemon, Daemon]]:
+    """A proxy, a connection beside it, and one through it; for as long as a test may take at most."""
+    async with (
+        asyncio.timeout(HANG_S),
+        between(stockaded.socket, stockaded.directory / "proxy.sock") as proxy,
+        connect(stockaded.address) as beside,
+        connect(proxy.address) as daemon,
+    ):
+        yield proxy, beside, daemon
+
+
 async def test_a_subscriber_over_a_connection_cut_every_100_ms_reads_each_event_once(
     stockaded: Stockaded, workspace: Path
 ) -> None:
     await written(stockaded, workspace, EVENTS - 2 * WRITERS * CALLS - 1)
     stockaded.start()
     async with (
-        asyncio.timeout(HANG_S),
-        between(stockaded.socket, stockaded.directory / "proxy.sock") as proxy,
-        connect(stockaded.address) as beside,
-        connect(proxy.address) as daemon,
+        two_ways(stockaded) as (proxy, beside, daemon),
         daemon.events("s", follow=True) as events,
         asyncio.TaskGroup() as tasks,
     ):
@@ -96,10 +106,7 @@ async def test_a_subscriber_over_a_silent_connection_notices_and_goes_on_over_an
     await written(stockaded, workspace, 3)
     stockaded.start()
     async with (
-        asyncio.timeout(HANG_S),
-        between(stockaded.socket, stockaded.directory / "proxy.sock") as proxy,
-        connect(stockaded.address) as beside,
-        connect(proxy.address) as daemon,
+        two_ways(stockaded) as (proxy, beside, daemon),
         daemon.events("s", follow=True, heartbeat_s=0.2) as events,
     ):
         numbers = [(await anext(events)).seq for _ in range(3)]
@@ -131,10 +138,7 @@ async def test_an_approver_over_a_silent_connection_notices_and_gets_the_ask_ove
     asks_before_commands(stockaded)
     stockaded.start()
     async with (
-        asyncio.timeout(HANG_S),
-        between(stockaded.socket, stockaded.directory / "proxy.sock") as proxy,
-        connect(stockaded.address) as beside,
-        connect(proxy.address) as daemon,
+        two_ways(stockaded) as (proxy, beside, daemon),
         daemon.approvals(heartbeat_s=0.2) as asks,
         beside.session(workspace, "asks") as session,
     ):
@@ -150,10 +154,7 @@ async def test_an_approver_over_a_silent_connection_notices_and_gets_the_ask_ove
 async def test_an_output_over_a_silent_connection_goes_on_over_another(stockaded: Stockaded, workspace: Path) -> None:
     stockaded.start()
     async with (
-        asyncio.timeout(HANG_S),
-        between(stockaded.socket, stockaded.directory / "proxy.sock") as proxy,
-        connect(stockaded.address) as beside,
-        connect(proxy.address) as daemon,
+        two_ways(stockaded) as (proxy, beside, daemon),
         beside.session(workspace, "dev", id="s"),
         daemon.session(id="s") as session,
     ):

@@ -21,7 +21,7 @@ def record() -> Callable[[str], SessionRecord]:
     def make(session_id: str) -> SessionRecord:
         return SessionRecord(
             session_id=session_id,
-            workspace="/srv/work/bl\udce4tter",  # a path that is not UTF-8
+            workspace="/srv/project/bl\udce4tter",  # a path that is not UTF-8
             device=64769,
             inode=2**64 - 1,
             profile_name="dev",

@@ -14,7 +14,7 @@ from stockade_daemon.pipeline import cards
 from stockade_daemon.pipeline.context import CallUnderWay, Services
 from stockade_daemon.pipeline.guard import broken, guard_transaction
 from stockade_daemon.pipeline.stop import Stopped
-from stockade_daemon.policy.decisions import Allow, Ask, Deny, PreDecision
+from stockade_daemon.policy.decisions import Ask, Deny, PreDecision, recorded
 from stockade_daemon.policy.intents import IntentPoint
 from stockade_daemon.policy.subjects import Change, Intended, Judged, Transaction
 from stockade_daemon.values import Json
@@ -70,14 +70,7 @@ async def _decide(services: Services, intended: Intended, planned: Planned, poin
     except ExtensionFailed as failure:
         refused = broken(failure)
         decision = Deny(refused.message, refused.code)
-    words = {Allow: "allow", Ask: "ask", Deny: "deny"}
-    body = planned.body() | {
-        "decision": words[type(decision)],
-        "added": planned.added,
-        "removed": planned.removed,
-    }
-    if isinstance(decision, Ask | Deny):
-        body["reason"] = decision.reason
+    body = planned.body() | {"added": planned.added, "removed": planned.removed} | recorded(decision)
     judged = intended.judged
     services.ledger.note(judged.session.session_id, point.name, judged.call.call_id, body)
     return decision

@@ -4,12 +4,11 @@ it may rewrite the call's arguments."""
 from collections.abc import Mapping
 from typing import Final
 
-from stockade_daemon.errors import CODES, ExtensionFailed, PolicyRefusal
-from stockade_daemon.json_text import is_text
+from stockade_daemon.errors import PolicyRefusal
 from stockade_daemon.pipeline.context import CallUnderWay, Services
 from stockade_daemon.pipeline.narrow import narrow
 from stockade_daemon.pipeline.rewrite import rewrite, same
-from stockade_daemon.policy.decisions import Allow, Ask, Deny, PreDecision
+from stockade_daemon.policy.decisions import Allow, Ask, Deny, PreDecision, check_said, recorded
 from stockade_daemon.policy.profile_rules import by_profile
 from stockade_daemon.policy.subjects import Judged
 from stockade_daemon.values import Json
@@ -38,11 +37,7 @@ async def pre_execute(services: Services, judged: Judged, under_way: CallUnderWa
         again, judged = await _judge(services, judged, under_way, chosen)
         wanted = _wanted(again, judged)
         decision = max(decision, again, key=lambda each: _STRICTER[type(each)])
-    words = {Allow: "allow", Ask: "ask", Deny: "deny"}
-    body: Mapping[str, Json] = {"decision": words[type(decision)]}
-    if isinstance(decision, Ask | Deny):
-        body = {**body, "reason": decision.reason}
-    services.ledger.note(judged.session.session_id, "policy/pre-execute", judged.call.call_id, body)
+    services.ledger.note(judged.session.session_id, "policy/pre-execute", judged.call.call_id, recorded(decision))
     return decision, judged
 
 
@@ -62,21 +57,11 @@ async def _judge(
         return Allow()
 
     decision = await services.pre_execute.run(judged, default)
-    _check(decision, services.pre_execute.name)
+    check_said(decision, services.pre_execute.name)
     if isinstance(decision, Allow | Ask) and decision.tightening and decision.tightening not in chosen:
         chosen.append(decision.tightening)
         return await _narrowed(services, judged, under_way, decision)
     return decision, judged
-
-
-def _check(decision: PreDecision, stage: str) -> None:
-    """Raises ExtensionFailed where a decision says something that cannot be recorded."""
-    if isinstance(decision, Allow):
-        return
-    if not is_text(decision.reason):
-        raise ExtensionFailed("", stage, "its reason is no text that JSON can carry")
-    if isinstance(decision, Deny) and decision.code not in CODES:
-        raise ExtensionFailed("", stage, f"its error code {str(decision.code)[:40]!r} is unknown")
 
 
 async def _narrowed(

@@ -47,8 +47,7 @@ def path(frame: Frame) -> str:
 
 def located(place: Located) -> dict[str, Json]:
     """The answer to a locate frame."""
-    path_b64 = base64.b64encode(place.real).decode("ascii")
-    return {"type": "located", "path_b64": path_b64, "directory": place.directory}
+    return {"type": "located", "path_b64": _base64(place.real), "directory": place.directory}
 
 
 def write(frame: Frame) -> WriteIntent:

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
+from stockade_daemon.errors import CODES, ExtensionFailed
+from stockade_daemon.json_text import is_text
 from stockade_daemon.values import Json
 
 
@@ -38,6 +40,27 @@ class Ask:
 
 PreDecision: TypeAlias = Allow | Deny | Ask
 PRE_DECISIONS: Final = (Allow, Deny, Ask)
+
+
+def check_said(decision: PreDecision, stage: str, *, owner: str = "") -> None:
+    """Raises ExtensionFailed where a decision says something that cannot be recorded."""
+    if isinstance(decision, Allow):
+        return
+    if not is_text(decision.reason):
+        raise ExtensionFailed(owner, stage, "its reason is no text that JSON can carry")
+    if isinstance(decision, Deny) and decision.code not in CODES:
+        raise ExtensionFailed(owner, stage, f"its error code {str(decision.code)[:40]!r} is unknown")
+
+
+def recorded(decision: PreDecision) -> dict[str, Json]:
+    """`decision`, and `reason` where there is one, as events have them."""
+    match decision:
+        case Allow():
+            return {"decision": "allow"}
+        case Ask(reason):
+            return {"decision": "ask", "reason": reason}
+        case Deny(reason):
+            return {"decision": "deny", "reason": reason}
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,8 @@ So none can keep another from being heard, whichever was registered first.
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeAlias
 
-from stockade_daemon.errors import CODES, ExtensionFailed
-from stockade_daemon.json_text import is_text
-from stockade_daemon.policy.decisions import PRE_DECISIONS, Allow, Ask, Deny, PreDecision
+from stockade_daemon.errors import ExtensionFailed
+from stockade_daemon.policy.decisions import PRE_DECISIONS, Allow, Ask, Deny, PreDecision, check_said
 from stockade_daemon.policy.subjects import Intended
 from stockade_daemon.policy.waterfall import blaming
 
@@ -55,8 +54,5 @@ class IntentPoint:
             raise ExtensionFailed(owner, self.name, f"it answered a {type(answer).__name__}, which is none of {names}")
         if isinstance(answer, Allow | Ask) and (answer.tightening or answer.arguments is not None):
             raise ExtensionFailed(owner, self.name, "it narrows or rewrites, and the call's body runs already")
-        if isinstance(answer, Ask | Deny) and not is_text(answer.reason):
-            raise ExtensionFailed(owner, self.name, "its reason is no text that JSON can carry")
-        if isinstance(answer, Deny) and answer.code not in CODES:
-            raise ExtensionFailed(owner, self.name, f"its error code {str(answer.code)[:40]!r} is unknown")
+        check_said(answer, self.name, owner=owner)
         return answer

@@ -1,9 +1,9 @@
 """A file opened to be changed in places, and the change made: what `edit` and `multi_edit` have in common."""
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from stockade_toolkit import Committed, Files, ToolError
+from stockade_toolkit import Answer, Committed, Files, ToolError
 from stockade_worker.tools import text
 from stockade_worker.tools.replacing import Text
 
@@ -28,6 +28,23 @@ def change(files: Files, path: str, encoding: str | None, replace: Callable[[Tex
             tries += 1
             if error.code != "FS_STALE_VERSION" or tries == _TRIES:
                 raise
+
+
+def answer(done: Committed, replacements: int | list[int], means: str) -> Answer:
+    """What a committed change comes to. `replacements`: in how many places, of several edits for each; `means`: by
+    what, for the text."""
+    value: dict[str, Any] = {
+        "path": done.path,
+        "replacements": replacements,
+        "digest": done.digest,
+        "difference": done.difference,
+    }
+    if done.note:
+        value["note"] = done.note
+    count = replacements if isinstance(replacements, int) else sum(replacements)
+    places = "1 place" if count == 1 else f"{count} places"
+    note = f" ({done.note})" if done.note else ""
+    return Answer(value, f"Changed {done.path}{means} in {places}{note}.\n{done.difference}")
 
 
 def _opened(files: Files, path: str, encoding: str | None) -> tuple[Text, Callable[[], Committed]]:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from stockade_toolkit import Answer, Files, ToolError
-from stockade_worker.tools.changing import change
+from stockade_worker.tools.changing import answer, change
 from stockade_worker.tools.replacing import Replacement
 
 
@@ -13,14 +13,4 @@ def run(arguments: Mapping[str, Any], files: Files) -> Answer:
     if wanted.old == wanted.new:
         raise ToolError("INVALID_ARGS", "old_string and new_string are the same; nothing would change")
     done, count = change(files, arguments["path"], arguments.get("encoding"), lambda text: text.replace(wanted))
-    value = {
-        "path": done.path,
-        "replacements": count,
-        "digest": done.digest,
-        "difference": done.difference,
-    }
-    if done.note:
-        value["note"] = done.note
-    times = "1 place" if count == 1 else f"{count} places"
-    note = f" ({done.note})" if done.note else ""
-    return Answer(value, f"Changed {done.path} in {times}{note}.\n{done.difference}")
+    return answer(done, count, "")

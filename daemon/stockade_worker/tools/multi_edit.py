@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from stockade_toolkit import Answer, Files, ToolError
-from stockade_worker.tools.changing import change
+from stockade_worker.tools.changing import answer, change
 from stockade_worker.tools.replacing import Replacement, Text
 
 
@@ -21,18 +21,8 @@ def run(arguments: Mapping[str, Any], files: Files) -> Answer:
     done, counts = change(
         files, arguments["path"], arguments.get("encoding"), lambda changing: _replaced(changing, wanted)
     )
-    value = {
-        "path": done.path,
-        "replacements": counts,
-        "digest": done.digest,
-        "difference": done.difference,
-    }
-    if done.note:
-        value["note"] = done.note
     edits = "1 edit" if len(counts) == 1 else f"{len(counts)} edits"
-    places = "1 place" if sum(counts) == 1 else f"{sum(counts)} places"
-    note = f" ({done.note})" if done.note else ""
-    return Answer(value, f"Changed {done.path} by {edits} in {places}{note}.\n{done.difference}")
+    return answer(done, counts, f" by {edits}")
 
 
 def _replaced(changing: Text, wanted: list[Replacement]) -> list[int]:
