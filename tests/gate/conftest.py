@@ -34,7 +34,7 @@ class Actor:
         finally:
             os.close(opened.descriptor)
         lines = content.count(b"\n") + (not content.endswith(b"\n") if content else 0)
-        self.gate.showed(opened.handle, first=first, last=lines if last is None else last)
+        self.gate.showed(self.gate.part(opened.handle, first=first, last=lines if last is None else last))
         return content
 
     async def plan_edit(self, path: str, old: bytes, new: bytes) -> Planned:

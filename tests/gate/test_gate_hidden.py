@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 import pytest
 
+from stockade_daemon.errors import GateRefusal
 from stockade_daemon.gate.gate import Gate
 from stockade_daemon.gate.intents import EditIntent, WriteIntent
 from stockade_daemon.gate.patterns import Patterns
@@ -111,6 +112,53 @@ async def test_what_is_hidden_after_it_was_decided_about_is_not_written(
     with refused("FS_STALE_VERSION"):  # it leads elsewhere by now
         await gate.commit(planned, begun=begun)
     assert not (tree / "private/new").exists()
+
+
+@pytest.mark.parametrize(
+    ("path", "hidden"),
+    [
+        ("NAME/", ".env"),
+        ("NAME/x", ".env"),
+        ("deep/../NAME/", ".env"),
+        ("NAME/../a.txt", "private"),
+        ("deep/../NAME/x/y/", "private"),
+        ("deep/../NAME/none/z", "private"),
+        ("NAMEE", "private"),
+        ("to NAME/", ".env"),
+        ("to NAME/x", "private"),
+    ],
+)
+async def test_no_spelling_tells_a_hidden_name_from_one_that_is_not_there(
+    workspace: Workspace, tree: Path, path: str, hidden: str, either_way: str
+) -> None:
+    """The hidden name is there at first, and then it is not; the answers are the same."""
+    path = path.replace("NAME", hidden)
+    (tree / f"to {hidden}").symlink_to(hidden)
+    (tree / "privatf").touch()
+    gate = Gate(workspace, hidden=HIDDEN)
+    said: list[list[str]] = []
+    for there in (True, False):
+        if not there:
+            (tree / hidden).rename(tree.parent / "moved away")
+        said.append([])
+        for ask in (gate.read, gate.locate, lambda path: gate.entries(path, first=1, most=9),
+                    lambda path: gate.decide(EditIntent(path, "0" * 64, (Span(0, 1, b""),)))):  # fmt: skip
+            with pytest.raises(GateRefusal) as caught:
+                await ask(path)
+            said[-1].append(str(caught.value))
+    assert said[0] == said[1]
+    assert all("does not exist" in each for each in said[0])
+
+
+@pytest.mark.parametrize("path", ["deep/hard/", "deep/hard/x", "deep/../deep/hard/", "deep/harf"])
+async def test_another_name_of_a_hidden_file_is_not_told(
+    workspace: Workspace, tree: Path, path: str, either_way: str
+) -> None:
+    os.link(tree / ".env", tree / "deep/hard")
+    with pytest.raises(GateRefusal) as caught:
+        await Gate(workspace, hidden=HIDDEN).read(path)
+    assert caught.value.code == "FS_NOT_FOUND"
+    assert "Near it" not in str(caught.value)
 
 
 async def test_an_absent_and_a_hidden_name_are_seen_alike(gate: Gate) -> None:

@@ -50,7 +50,7 @@ async def main():
         gate = Gate(workspace)
         if os.path.exists(os.path.join(root, path)):
             opened = await gate.read(path)
-            gate.showed(opened.handle, first=1, last=1)
+            gate.showed(gate.part(opened.handle, first=1, last=1))
         planned = await gate.decide(WriteIntent(path, new.encode()))
         async def begun(body):
             sys.stdout.buffer.write(json_text.dump(body))

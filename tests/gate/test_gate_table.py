@@ -264,7 +264,7 @@ async def test_lines_that_do_not_exist_cannot_have_been_shown(
 
 async def test_an_invented_handle_shows_nothing(actor: "Actor") -> None:
     with pytest.raises(ToolFailure):
-        actor.gate.showed("0" * 32, first=1, last=1)
+        actor.gate.part("0" * 32, first=1, last=1)
 
 
 async def test_a_session_rebuilt_from_its_events_knows_what_it_knew(
@@ -275,7 +275,10 @@ async def test_a_session_rebuilt_from_its_events_knows_what_it_knew(
     first = sessions()
     opened = await first.gate.read("link")
     os.close(opened.descriptor)
-    bodies = [first.gate.showed(opened.handle, first=start, last=start + 4).body() for start in (10, 15)]
+    parts = [first.gate.part(opened.handle, first=start, last=start + 4) for start in (10, 15)]
+    for part in parts:
+        first.gate.showed(part)
+    bodies = [part.body() for part in parts]
     bodies.append((await first.edit("a", b"line 10\n", b"A\nB\n")).body())
     second = sessions()
     for body in bodies:

@@ -43,4 +43,4 @@ async def test_a_handle_is_the_sessions_under_whichever_patterns(workspace: Work
     first = Gate(workspace)
     opened = await first.read("a.txt")
     os.close(opened.descriptor)
-    assert first.under(protected=(), hidden=()).showed(opened.handle, first=1, last=1).whole
+    assert first.under(protected=(), hidden=()).part(opened.handle, first=1, last=1).whole

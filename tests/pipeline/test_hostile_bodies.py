@@ -10,6 +10,7 @@ import pytest
 import pytest_asyncio
 
 from stockade_daemon.app import services_of
+from stockade_daemon.errors import GateRefusal
 from stockade_daemon.ledger.ledger import Ledger
 from stockade_daemon.pipeline import function
 from stockade_daemon.pipeline.engine import Engine
@@ -107,6 +108,15 @@ async def test_a_lie_fails_its_call_and_changes_nothing(engine: Engine, workspac
     assert isinstance(error, dict)
     assert error["code"] == code, error
     assert await asyncio.to_thread((workspace / "a.txt").read_text) == "one\ntwo\n"
+
+
+async def test_of_a_body_that_lied_once_nothing_it_says_to_have_shown_counts(engine: Engine) -> None:
+    assert not (await called(engine, "lines that are not there"))["ok"]
+    (session,) = engine.sessions.at_hand()
+    with pytest.raises(GateRefusal) as caught:
+        await session.gate.read("a.txt", editing=True)
+    assert caught.value.code == "FS_NOT_OBSERVED"
+    assert "fs/observed" not in {event.type for event in await ledger_of(engine).read("s")}
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ class Bodies(Broker):
         run = importlib.import_module(f"stockade_worker.tools.{tool}").run
         answer: Answer = run(arguments, self)
         for handle, first, last in self._showed:
-            self._gate.showed(handle, first=first, last=last)
+            self._gate.showed(self._gate.part(handle, first=first, last=last))
         return answer
 
     def _ask(self, header: dict[str, object], blob: bytes = b"") -> Frame:

@@ -48,8 +48,10 @@ def edited(text: str, edits: list[Edit]) -> str | None:
             begins = [at for at in begins if text[at - 1 : at + 1] != "\r\n"]
         if not places or (len(begins) > 1 and not edit.everywhere):
             return None
+        # Every place as it was when this edit began: what it writes at one says nothing about another.
+        before = text
         for start, end in reversed(places):
-            text = text[:start] + _like_there(edit.new, text, start, end) + text[end:]
+            text = text[:start] + _like_there(edit.new, before, start, end) + text[end:]
     return text
 
 

@@ -24,7 +24,7 @@ from stockade_daemon.gate.listing import Listed
 from stockade_daemon.gate.locating import Located
 from stockade_daemon.gate.locks import Key, held, is_held
 from stockade_daemon.gate.names import encoded, shown
-from stockade_daemon.gate.observations import Observation, Observations, restored
+from stockade_daemon.gate.observations import Observation, Observations, part_of, restored
 from stockade_daemon.gate.paths import Resolved, resolve, spelled
 from stockade_daemon.gate.protected import Protected
 from stockade_daemon.gate.publish import Method, closed, method_for, publish, read_only, recheck, settled
@@ -153,35 +153,24 @@ class Gate:
 
         return await aside(lambda: settled(look, encoded(path)))
 
-    def showed(self, handle: str, *, first: int, last: int) -> Observation:
-        """Records that lines `first` to `last` of a read file reached the model, whole.
+    def part(self, handle: str, *, first: int, last: int) -> Observation:
+        """What it is to have seen lines `first` to `last` of a read file, whole. Nothing is recorded yet.
 
         Lines count from 1 and end with the byte 0x0A, whatever the encoding. `last` = `first` - 1 says that no line was
-        shown whole: of an empty file that is everything, of any other it is a part. Called for a read that succeeded,
-        once for each run of lines. Raises ToolFailure INVALID_TOOL_OUTPUT for a handle or lines that are not so.
+        shown whole: of an empty file that is everything, of any other it is a part. Raises ToolFailure
+        INVALID_TOOL_OUTPUT for a handle or lines that are not so.
         """
         opened = self._handles.get(handle)
         if opened is None:
             raise ToolFailure(
                 "INVALID_TOOL_OUTPUT", "The tool showed a file that it had not opened. This is a fault of the tool."
             )
-        if not (1 <= first <= last + 1 and last <= opened.line_count):
-            raise ToolFailure(
-                "INVALID_TOOL_OUTPUT",
-                f"The tool says that it showed lines {first}–{last} of {shown(opened.path)}, which has "
-                f"{opened.line_count}. This is a fault of the tool.",
-            )
-        seen = Observation(
-            opened.path,
-            opened.asked,
-            opened.digest,
-            opened.size,
-            opened.line_count,
-            ((first, last),) if first <= last else (),
-        )
+        return part_of(opened, first, last)
+
+    def showed(self, seen: Observation) -> None:
+        """Records a part of a file as what reached the model: for a read that succeeded, once for each run of lines."""
         self._seen.add(seen)
         self._told()
-        return seen
 
     def forget(self, handle: str) -> None:
         """Lets go of a handle, when the call that read is over. An unknown one is nothing."""
@@ -197,7 +186,7 @@ class Gate:
             asked = spelled(self._workspace, path)
             if self._hidden.hides(asked):
                 return Observation(asked, asked, None)
-            with resolve(self._workspace, path) as place:
+            with resolve(self._workspace, path, self._hidden) as place:
                 absent = place.status is None or self._hidden.holds(place)
                 return Observation(place.real, place.asked, None) if absent else None
 
@@ -332,7 +321,7 @@ class Gate:
 
     def _recheck(self, planned: Planned) -> "_Facts":
         def look() -> _Facts:
-            with resolve(self._workspace, planned.asked) as place:
+            with resolve(self._workspace, planned.asked, self._hidden) as place:
                 disk = recheck(place, planned)
                 if self._holds(place):
                     raise not_to_be_written(place.asked)
@@ -349,7 +338,7 @@ class Gate:
         asked = spelled(self._workspace, path)
         if self._hidden.hides(asked):
             raise not_to_be_written(asked) if creating else self._not_found(asked)
-        with resolve(self._workspace, path) as place:
+        with resolve(self._workspace, path, self._hidden) as place:
             if self._holds(place):
                 raise not_to_be_written(place.asked) if creating else self._not_found(place.asked)
             require_regular(place)
@@ -363,7 +352,7 @@ class Gate:
             return _Look(place.real, place.asked, place.as_directory, disk)
 
     def _not_found(self, asked: bytes) -> GateRefusal:
-        return suggest.not_found(self._workspace, asked, hides=self._hidden.hides)
+        return suggest.not_found(self._workspace, asked, self._hidden)
 
     def _holds(self, place: Resolved) -> bool:
         """Whether what was found is hidden; looks through the workspace for a file that has several names."""

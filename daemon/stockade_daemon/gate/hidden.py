@@ -35,8 +35,15 @@ class Hidden:
             return False
         if self.hides(place.asked) or self.hides(place.real):
             return True
-        status = place.status
-        if status is None or stat.S_ISDIR(status.st_mode) or status.st_nlink < 2:
+        return place.status is not None and self.hides_file(place.real, place.status)
+
+    def hides_file(self, path: bytes, status: os.stat_result) -> bool:
+        """Whether what is at this path is hidden, by this name or another one. Raises OSError as links.names does."""
+        if not self._patterns:
+            return False
+        if self.hides(path):
+            return True
+        if stat.S_ISDIR(status.st_mode) or status.st_nlink < 2:
             return False
         return any(self.hides(name) for name in links.names(self._workspace, status))
 

@@ -45,10 +45,10 @@ def _found(workspace: Workspace, hidden: Hidden, path: str) -> Iterator[Resolved
     """What is there and not hidden. Raises GateRefusal FS_NOT_FOUND where nothing is."""
     asked = spelled(workspace, path)
     if hidden.hides(asked):
-        raise suggest.not_found(workspace, asked, hides=hidden.hides)
-    with resolve(workspace, path) as place:
+        raise suggest.not_found(workspace, asked, hidden)
+    with resolve(workspace, path, hidden) as place:
         with os_errors("look up", place.asked):
             absent = place.status is None or hidden.holds(place)
         if absent:
-            raise suggest.not_found(workspace, place.asked, hides=hidden.hides)
+            raise suggest.not_found(workspace, place.asked, hidden)
         yield place

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from stockade_daemon.gate.names import body_of, of_body
+from stockade_daemon.errors import ToolFailure
+from stockade_daemon.gate.names import body_of, of_body, shown
 from stockade_daemon.values import Json
 
 Ranges: TypeAlias = tuple[tuple[int, int], ...]  # (first, last), ascending, never touching
@@ -100,6 +101,20 @@ def restored(body: Mapping[str, Json]) -> Observation:
     if not (isinstance(digest, str) and isinstance(size, int) and isinstance(count, int)):
         raise ValueError(f"a recorded observation is incomplete: {body!r}")
     return Observation(path, asked, digest, size, count, _pairs(lines))
+
+
+def part_of(opened: Observation, first: int, last: int) -> Observation:
+    """Lines `first` to `last` of an opened file, as said by a tool; none whole where `last` = `first` - 1.
+
+    Raises ToolFailure INVALID_TOOL_OUTPUT where the file has no such lines.
+    """
+    if not (1 <= first <= last + 1 and last <= opened.line_count):
+        raise ToolFailure(
+            "INVALID_TOOL_OUTPUT",
+            f"The tool says that it showed lines {first}–{last} of {shown(opened.path)}, which has "
+            f"{opened.line_count}. This is a fault of the tool.",
+        )
+    return replace_lines(opened, ((first, last),) if first <= last else ())
 
 
 def replace_lines(seen: Observation, lines: Ranges) -> Observation:

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 from stockade_daemon.errors import ArgumentsRefusal, GateRefusal
 from stockade_daemon.gate import syscalls
@@ -43,12 +43,25 @@ class Resolved:
     as_directory: bool  # spelled with a slash at its end
 
 
+class Unseen(Protocol):
+    """What is to be answered as though it were not there."""
+
+    def hides(self, path: bytes) -> bool:
+        """Whether a path relative to the workspace, links followed, is hidden by its name."""
+        raise NotImplementedError
+
+    def hides_file(self, path: bytes, status: os.stat_result) -> bool:
+        """Whether what is at this path is hidden, by this name or another one that it has. Raises OSError."""
+        raise NotImplementedError
+
+
 @contextmanager
-def resolve(workspace: Workspace, path: str | bytes) -> Iterator[Resolved]:
+def resolve(workspace: Workspace, path: str | bytes, unseen: Unseen | None = None) -> Iterator[Resolved]:
     """Where `path` leads in the workspace; the descriptor lives as long as the context.
 
     Text is a path as somebody wrote it. Bytes are names of ours, an `asked` or `real` of an earlier one: relative,
-    and nothing in them has a meaning of its own.
+    and nothing in them has a meaning of its own. On the way through links and `..`, a name that is `unseen` is one
+    that does not exist; the caller asks about what was found.
 
     Raises GateRefusal: FS_OUTSIDE_WORKSPACE, FS_SYMLINK_LOOP, FS_NAME_TOO_LONG, FS_NOT_DIRECTORY,
     FS_PERMISSION_DENIED, FS_NOT_FOUND (a `..` after a name that does not exist); ArgumentsRefusal: INVALID_ARGS;
@@ -59,7 +72,7 @@ def resolve(workspace: Workspace, path: str | bytes) -> Iterator[Resolved]:
         found = None
         if not walk_always and syscalls.has_openat2():
             found = _straight(owned, workspace, parts, as_directory)
-        yield found or _Walk(owned, workspace, parts, as_directory).run()
+        yield found or _Walk(owned, workspace, parts, as_directory, unseen).run()
 
 
 def spelled(workspace: Workspace, path: str | bytes) -> bytes:
@@ -121,8 +134,11 @@ def _straight(owned: ExitStack, workspace: Workspace, parts: list[bytes], as_dir
 class _Walk:
     """One walk. `way` holds the directories from the workspace down, each with its descriptor; none is a link."""
 
-    def __init__(self, owned: ExitStack, workspace: Workspace, parts: list[bytes], as_directory: bool) -> None:
+    def __init__(
+        self, owned: ExitStack, workspace: Workspace, parts: list[bytes], as_directory: bool, unseen: Unseen | None
+    ) -> None:
         self._owned = owned
+        self._unseen = unseen
         self._workspace = workspace
         self._asked = b"/".join(parts) or b"."
         self._todo = deque(parts)
@@ -140,16 +156,16 @@ class _Walk:
                 continue
             with os_errors("look up", self._asked):
                 status = self._status(part)
-            if status is None:
+            if status is None or (self._unseen is not None and self._unseen.hides(self._real(part))):
                 return self._absent(part)
             if stat.S_ISLNK(status.st_mode):
                 self._follow(part)
             elif not self._todo:
                 if self._as_directory and not stat.S_ISDIR(status.st_mode):
-                    raise self._not_directory(part)
+                    return self._no_directory(part, status)
                 return self._resolved((), part, status)
             elif not stat.S_ISDIR(status.st_mode):
-                raise self._not_directory(part)
+                return self._no_directory(part, status)
             else:
                 self._enter(part)
         # The path names a directory that we stand in.
@@ -223,8 +239,12 @@ class _Walk:
     def _resolved(self, missing: tuple[bytes, ...], name: bytes, status: os.stat_result | None) -> Resolved:
         return Resolved(self._here, missing, name, self._real(*missing, name), self._asked, status, self._as_directory)
 
-    def _not_directory(self, part: bytes) -> GateRefusal:
-        return GateRefusal(
+    def _no_directory(self, part: bytes, status: os.stat_result) -> Resolved:
+        """The end of a walk at something else than a directory. That it is there is not told of what is unseen."""
+        with os_errors("look up", self._asked):
+            if self._unseen is not None and self._unseen.hides_file(self._real(part), status):
+                return self._absent(part)
+        raise GateRefusal(
             "FS_NOT_DIRECTORY",
             f"{shown(self._asked)} cannot be reached: {shown(self._real(part))} is not a directory. "
             "Name the path of a file in a directory.",

@@ -3,11 +3,11 @@
 import difflib
 import os
 import unicodedata
-from collections.abc import Callable
 from itertools import islice
 from typing import Final
 
 from stockade_daemon.errors import GateRefusal, Refusal
+from stockade_daemon.gate.hidden import Hidden
 from stockade_daemon.gate.names import shown
 from stockade_daemon.gate.paths import Resolved, resolve
 from stockade_daemon.gate.refusals import Moved
@@ -17,12 +17,12 @@ _LOOKED_AT: Final = 2000  # names of a directory
 _OFFERED: Final = 3
 
 
-def not_found(workspace: Workspace, path: bytes, *, hides: Callable[[bytes], bool]) -> GateRefusal:
+def not_found(workspace: Workspace, path: bytes, hidden: Hidden) -> GateRefusal:
     """FS_NOT_FOUND for `path`, with near names from the deepest directory of it that exists; none that is hidden."""
     text = f"{shown(path)} does not exist."
     try:
-        with resolve(workspace, path) as place:
-            near = _near(place, hides)
+        with resolve(workspace, path, hidden) as place:
+            near = _near(place, hidden)
     except (Refusal, Moved, OSError):
         near = []
     if near:
@@ -30,14 +30,15 @@ def not_found(workspace: Workspace, path: bytes, *, hides: Callable[[bytes], boo
     return GateRefusal("FS_NOT_FOUND", f"{text} Check the path.")
 
 
-def _near(place: Resolved, hides: Callable[[bytes], bool]) -> list[str]:
+def _near(place: Resolved, hidden: Hidden) -> list[str]:
+    covered = frozenset(hidden.names())
     wanted = (place.missing or (place.name,))[0]
     above = b"/".join(place.real.split(b"/")[: -1 - len(place.missing)])
     directory = os.open(b".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=place.parent)
     try:
         with os.scandir(directory) as entries:
             names = [os.fsencode(entry.name) for entry in islice(entries, _LOOKED_AT)]
-            names = [name for name in names if not hides(b"/".join(part for part in (above, name) if part))]
+            names = [name for name in names if not _is_hidden(hidden, covered, above, name)]
     finally:
         os.close(directory)
     # Names that look alike (composed or not, upper or lower case) come before names that are spelled alike.
@@ -47,6 +48,11 @@ def _near(place: Resolved, hides: Callable[[bytes], bool]) -> list[str]:
     alike = sorted((name for name in names if folded[name] in close), key=lambda name: close.index(folded[name]))
     found = dict.fromkeys([*same, *alike])
     return [shown(b"/".join(part for part in (above, name) if part)) for name in islice(found, _OFFERED)]
+
+
+def _is_hidden(hidden: Hidden, covered: frozenset[bytes], above: bytes, name: bytes) -> bool:
+    path = b"/".join(part for part in (above, name) if part)
+    return path in covered or hidden.hides(path)
 
 
 def _folded(name: bytes) -> str:

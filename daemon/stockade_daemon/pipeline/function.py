@@ -25,6 +25,7 @@ from stockade_daemon.errors import CODES, OF_TOOLS, GateRefusal, Refusal, ToolFa
 from stockade_daemon.gate.content import sealed
 from stockade_daemon.gate.gate import Gate, Opened
 from stockade_daemon.gate.intents import Committed, EditIntent, WriteIntent
+from stockade_daemon.gate.observations import Observation
 from stockade_daemon.pipeline import intents, outcomes, wishes
 from stockade_daemon.pipeline.context import CallUnderWay, Services
 from stockade_daemon.pipeline.describe import sources
@@ -107,7 +108,7 @@ class _Conversation:
         self.told = Told()
         self._gate: Gate = under_way.live.gate
         self._opened: dict[str, Opened] = {}
-        self._showed: list[tuple[str, int, int]] = []
+        self._showed: list[Observation] = []
         self._said: dict[str, Refusal] = {}  # what the daemon refused in this call, by code
         self._committed: list[Committed] = []
         self._images: list[Image] = []
@@ -236,7 +237,7 @@ class _Conversation:
             raise broken("a malformed showed")
         if not self._judged.manifest.observes:
             raise broken("a claim to have shown a file, which its manifest does not allow")
-        self._showed.append((handle, first, last))
+        self._showed.append(self._gate.part(handle, first=first, last=last))
         return {"type": "noted"}, None
 
     async def _note_context(self, frame: Frame) -> tuple[dict[str, Json], int | None]:
@@ -282,8 +283,9 @@ class _Conversation:
         except ValueError as error:
             raise ToolFailure("INVALID_TOOL_OUTPUT", f"the tool's value is not lossless JSON: {error}") from error
         # Only now: a read that failed has shown nothing.
-        for handle, first, last in self._showed:
-            self._note("fs/observed", self._gate.showed(handle, first=first, last=last).body())
+        for seen in self._showed:
+            self._gate.showed(seen)
+            self._note("fs/observed", seen.body())
         if self._todos is not None:
             self._note("todo/write", self._todos)
         return Outcome(value=value, has_value=True, content=(text,), images=tuple(self._images))

@@ -30,6 +30,7 @@ def run(arguments: Mapping[str, Any], files: Files) -> Answer:
             channel.send({"type": "open", "path": "\ud800", "for_edit": False})
         case "lines that are not there":
             file = files.open("a.txt")
+            files.showed(file, 1, 2)
             files.showed(file, 1, 1000)
             return Answer({}, "")
         case "an edit of an unread file":
