@@ -81,6 +81,7 @@ _HOMES: Final[dict[str, tuple[str, ...]]] = {
     "session": ("Session",),
     "values": (
         "CallUnderWay",
+        "Caller",
         "Catalog",
         "CheckedTools",
         "DaemonInfo",
@@ -105,6 +106,7 @@ __all__ = [
     "Call",
     "CallResult",
     "CallUnderWay",
+    "Caller",
     "Catalog",
     "CheckedTools",
     "Daemon",

@@ -46,6 +46,7 @@ class Ask:
         self.card: dict[str, Json] = wire.card_of(message)
         self.shown_hash: str = hashlib.sha256(message.card).hexdigest()
         self.asked_ms: int = message.asked_ms
+        self.principal: str = message.principal  # whose session it is
         self.expires_ms: int = message.expires_ms  # 0: does not expire while its approver stays
         self.answer: Answer | None = None  # what was answered through this object
         self._decision_id = ids.new("decision")

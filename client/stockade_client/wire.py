@@ -13,6 +13,7 @@ from stockade.v1 import approvals_pb2, calls_pb2, catalog_pb2, daemon_pb2, event
 from stockade_client import errors
 from stockade_client.results import CallResult, Failure, Image, Json, Layer, Resolution, Usage
 from stockade_client.values import (
+    Caller,
     CallUnderWay,
     Catalog,
     DaemonInfo,
@@ -178,6 +179,7 @@ def event_of(message: events_pb2.Event) -> Event:
         time_ms=message.time_ms,
         body=body if isinstance(body, dict) else {"body": body},
         version=message.version,
+        principal=message.principal,
     )
 
 
@@ -193,6 +195,7 @@ def session_of(message: sessions_pb2.Session) -> SessionInfo:
         last_seq=message.last_seq,
         tightening=message.tightening.decode("utf-8", "replace"),
         tools=tuple(message.tools),
+        principal=message.principal,
     )
 
 
@@ -221,6 +224,12 @@ def info_of(message: daemon_pb2.GetInfoResponse) -> DaemonInfo:
         machine=message.machine,
         profiles=tuple(message.profiles),
         private=message.private,
+        caller=Caller(
+            message.caller.name,
+            tuple(message.caller.roles),
+            message.caller.answers_own_asks,
+            tuple(message.caller.approves),
+        ),
     )
 
 

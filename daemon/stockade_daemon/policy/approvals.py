@@ -12,14 +12,22 @@ import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from stockade_daemon import json_text
 from stockade_daemon.errors import Aborted, PolicyRefusal, RequestError
-from stockade_daemon.values import Json, Session
+from stockade_daemon.policy.access import may_answer, may_see
+from stockade_daemon.values import ITSELF, Json, Principal, Session
 
 Record: TypeAlias = Callable[[str, str, str, Mapping[str, Json]], Awaitable[object]]
-Note: TypeAlias = Callable[[str, str, str, Mapping[str, Json]], None]
+
+
+class Note(Protocol):
+    """Ledger.note."""
+
+    def __call__(
+        self, session_id: str, type: str, call_id: str, body: Mapping[str, Json], *, by: str | None = None
+    ) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +42,7 @@ class Ask:
     shown_hash: str  # SHA-256, lower-case hex, of `card`
     asked_ms: int
     expires_ms: int  # 0: does not expire while its approver stays
+    principal: str  # whose session it is about
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +52,8 @@ class Answer:
     reason: str
     decision_id: str
     decided_ms: int
+    by: str = ITSELF.name  # the principal that gave it
+    asked_by: str = ITSELF.name  # whose session it was about
 
 
 @dataclass(slots=True)
@@ -52,16 +63,17 @@ class _Pending:
 
 
 class Watcher:
-    """An attached approver: the asks of one session, or of all."""
+    """An attached approver: the asks of one session, or of all whose asks it may answer."""
 
-    def __init__(self, session_id: str) -> None:
+    def __init__(self, session_id: str, by: Principal) -> None:
         self.session_id = session_id
+        self._by = by
         self._waiting: dict[str, Ask] = {}  # not taken yet, oldest first: no more than there are asks that wait
         self._closed = False
         self._changed = asyncio.Event()
 
-    def sees(self, session_id: str) -> bool:
-        return self.session_id in ("", session_id)
+    def sees(self, ask: Ask) -> bool:
+        return self.session_id in ("", ask.session_id) and may_answer(self._by, ask.principal)
 
     def tell(self, ask: Ask) -> None:
         self._waiting[ask.ask_id] = ask
@@ -104,12 +116,12 @@ class Approvals:
         return ""
 
     @contextmanager
-    def watching(self, session_id: str) -> Iterator[Watcher]:
-        """Attaches an approver; asks that wait already are told first."""
-        watcher = Watcher(session_id)
+    def watching(self, session_id: str, by: Principal = ITSELF) -> Iterator[Watcher]:
+        """Attaches an approver; asks that wait already, and that it may answer, are told first."""
+        watcher = Watcher(session_id, by)
         self._watchers.append(watcher)
         for pending in self._pending.values():
-            if watcher.sees(pending.ask.session_id):
+            if watcher.sees(pending.ask):
                 watcher.tell(pending.ask)
         try:
             yield watcher
@@ -136,6 +148,7 @@ class Approvals:
             shown_hash=hashlib.sha256(text).hexdigest(),
             asked_ms=now,
             expires_ms=now + int(wait_s * 1000) if wait_s else 0,
+            principal=session.principal,
         )
         pending = _Pending(ask, asyncio.get_running_loop().create_future())
         code, reason = "ABORTED_BEFORE_DISPATCH", "the ask was withdrawn; nothing was changed"
@@ -154,7 +167,9 @@ class Approvals:
             finally:
                 # One decision for each ask, also where the waiting itself was cancelled.
                 decided = {"ask_id": ask.ask_id, "outcome": code or "allowed", "reason": reason}
-                self._note(session.session_id, "approval/decided", call_id, decided)
+                answered = pending.answered.done() and not pending.answered.cancelled()
+                by = pending.answered.result().by if answered else ITSELF.name
+                self._note(session.session_id, "approval/decided", call_id, decided, by=by)
         finally:
             self._pending.pop(ask.ask_id, None)
             for watcher in self._watchers:
@@ -176,9 +191,9 @@ class Approvals:
         if cancelled.is_set():
             return "ABORTED_BEFORE_DISPATCH", "the call was cancelled before anybody was asked; nothing was run"
         for watcher in self._watchers:
-            if watcher.sees(pending.ask.session_id):
+            if watcher.sees(pending.ask):
                 watcher.tell(pending.ask)
-        if not wait_s and not self._attached(pending.ask.session_id):
+        if not wait_s and not self._attached(pending.ask):
             self._close_unattended(pending)
         withdrawal = asyncio.create_task(cancelled.wait())
         try:
@@ -201,17 +216,25 @@ class Approvals:
             )
         return "APPROVAL_EXPIRED", f"nobody answered within {wait_s:g} seconds; nothing was changed. Ask again later."
 
-    async def decide(self, ask_id: str, shown_hash: str, *, allow: bool, reason: str, decision_id: str) -> Answer:
-        """Answers an ask, once. Raises RequestError: NOT_FOUND, FAILED_PRECONDITION (decided, or another card)."""
+    async def decide(
+        self, ask_id: str, shown_hash: str, *, allow: bool, reason: str, decision_id: str, by: Principal = ITSELF
+    ) -> Answer:
+        """Answers an ask, once. Raises RequestError: NOT_FOUND (also what `by` may not see), PERMISSION_DENIED (it may
+        not answer), FAILED_PRECONDITION (decided, or another card)."""
         if not decision_id:
             raise RequestError("INVALID_ARGUMENT", "decision_id is empty; choose one, so that repeating is safe")
         pending = self._pending.get(ask_id)
+        earlier = self._answers.get(ask_id)
+        owner = pending.ask.principal if pending is not None else earlier.asked_by if earlier is not None else None
+        if owner is not None:
+            if not may_see(by, owner):
+                raise _no_ask(ask_id)
+            check_answers(by, owner)
         if pending is None or pending.answered.done():
-            earlier = self._answers.get(ask_id)
             if earlier is not None and (earlier.decision_id, earlier.allow) == (decision_id, allow):
                 return earlier
             if earlier is None and pending is None:
-                raise RequestError("NOT_FOUND", f"there is no ask {ask_id}; it was withdrawn, or never was")
+                raise _no_ask(ask_id)
             raise RequestError(
                 "FAILED_PRECONDITION",
                 "somebody else has answered already; nothing is to be done",
@@ -223,7 +246,7 @@ class Approvals:
                 "this answer is for another card than the one that is asked about; look at it again",
                 code="APPROVAL_MISMATCH",
             )
-        answer = Answer(ask_id, allow, reason[:2000], decision_id, _now_ms())
+        answer = Answer(ask_id, allow, reason[:2000], decision_id, _now_ms(), by.name, pending.ask.principal)
         self._answers[ask_id] = answer
         while len(self._answers) > 10_000:
             self._answers.pop(next(iter(self._answers)))
@@ -235,19 +258,36 @@ class Approvals:
         for watcher in self._watchers:
             watcher.close()
 
-    def _attached(self, session_id: str) -> bool:
-        return any(watcher.sees(session_id) for watcher in self._watchers)
+    def _attached(self, ask: Ask) -> bool:
+        return any(watcher.sees(ask) for watcher in self._watchers)
 
     def _approver_left(self) -> None:
         """Without a wait, an ask does not outlive the last approver who could see it."""
         for pending in list(self._pending.values()):
-            if not pending.ask.expires_ms and not self._attached(pending.ask.session_id):
+            if not pending.ask.expires_ms and not self._attached(pending.ask):
                 self._close_unattended(pending)
 
     def _close_unattended(self, pending: _Pending) -> None:
         if not pending.answered.done():
             reason = "nobody is there to approve; attach an approver, or set [approval] wait_s in the profile"
             pending.answered.set_result(Answer(pending.ask.ask_id, False, reason, "", _now_ms()))
+
+
+def check_answers(principal: Principal, owner: str) -> None:
+    """Raises RequestError PERMISSION_DENIED where it may not answer what is asked about the owner's sessions."""
+    if may_answer(principal, owner):
+        return
+    raise RequestError(
+        "PERMISSION_DENIED",
+        f"{principal.name} may not answer what is asked about "
+        + ("its own sessions" if principal.name == owner else f"sessions of {owner}")
+        + "; have somebody else with the role approver answer, or the admin change answer_own_asks or approves in "
+        "stockade.toml",
+    )
+
+
+def _no_ask(ask_id: str) -> RequestError:
+    return RequestError("NOT_FOUND", f"there is no ask {ask_id[:128]}; it was withdrawn, or never was")
 
 
 def _now_ms() -> int:

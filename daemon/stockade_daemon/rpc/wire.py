@@ -2,10 +2,9 @@
 
 import base64
 import errno
-import functools
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from typing import Any
 
 import grpc
 from google.protobuf.any_pb2 import Any as AnyMessage
@@ -35,41 +34,9 @@ _CALL_STATES = {
     "settled": calls_pb2.CALL_STATE_SETTLED,
 }
 
-S = TypeVar("S")
-Q = TypeVar("Q")
-R = TypeVar("R")
 
-
-def unary(method: Callable[[S, Q, Any], Awaitable[R]]) -> Callable[[S, Q, Any], Awaitable[R]]:
-    """Wraps a unary method: errors of ours become statuses, others INTERNAL and a line in the log."""
-
-    @functools.wraps(method)
-    async def wrapped(self: S, request: Q, context: Any) -> R:
-        try:
-            return await method(self, request, context)
-        except Exception as error:
-            await _abort(context, error)
-            raise
-
-    return wrapped
-
-
-def streaming(method: Callable[[S, Q, Any], AsyncIterator[R]]) -> Callable[[S, Q, Any], AsyncIterator[R]]:
-    """The same for a method that streams its answers."""
-
-    @functools.wraps(method)
-    async def wrapped(self: S, request: Q, context: Any) -> AsyncIterator[R]:
-        try:
-            async for answer in method(self, request, context):
-                yield answer
-        except Exception as error:
-            await _abort(context, error)
-            raise
-
-    return wrapped
-
-
-async def _abort(context: Any, error: Exception) -> None:
+async def abort(context: Any, error: Exception) -> None:
+    """Ends a request with the status of an error; raises."""
     if isinstance(error, grpc.aio.AbortError):
         return
     status, code, message = _status(error)
@@ -107,7 +74,7 @@ def _status(error: Exception) -> tuple[grpc.StatusCode, str, str]:
             return grpc.StatusCode.INTERNAL, "", text
 
 
-def session(record: SessionRecord) -> sessions_pb2.Session:
+def session(record: SessionRecord, owner: str) -> sessions_pb2.Session:
     return sessions_pb2.Session(
         session_id=record.session_id,
         workspace=_text(record.workspace),
@@ -119,6 +86,7 @@ def session(record: SessionRecord) -> sessions_pb2.Session:
         last_seq=record.last_seq,
         tightening=own_tightening(record.profile_text),
         tools=record.tools,
+        principal=owner,
     )
 
 
@@ -149,6 +117,7 @@ def event(recorded: Event) -> events_pb2.Event:
         time_ms=recorded.time_ms,
         body=json_text.dump(recorded.body),
         version=version_of(recorded.type),
+        principal=recorded.principal,
     )
 
 
@@ -162,6 +131,7 @@ def ask(asked: Ask) -> approvals_pb2.Ask:
         shown_hash=asked.shown_hash,
         asked_ms=asked.asked_ms,
         expires_ms=asked.expires_ms,
+        principal=asked.principal,
     )
 
 

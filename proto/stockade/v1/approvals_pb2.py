@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bstockade/v1/approvals.proto\x12\x0bstockade.v1\";\n\x10WatchAsksRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x13\n\x0bheartbeat_s\x18\x02 \x01(\x01\"\xa3\x01\n\x03\x41sk\x12\x0e\n\x06\x61sk_id\x18\x01 \x01(\t\x12\x12\n\nsession_id\x18\x02 \x01(\t\x12\x0f\n\x07\x63\x61ll_id\x18\x03 \x01(\t\x12\x0c\n\x04tool\x18\x04 \x01(\t\x12\x0c\n\x04\x63\x61rd\x18\x05 \x01(\x0c\x12\x12\n\nshown_hash\x18\x06 \x01(\t\x12\x10\n\x08\x61sked_ms\x18\x07 \x01(\x03\x12\x12\n\nexpires_ms\x18\x08 \x01(\x03\x12\x11\n\theartbeat\x18\t \x01(\x08\"g\n\rDecideRequest\x12\x0e\n\x06\x61sk_id\x18\x01 \x01(\t\x12\x12\n\nshown_hash\x18\x02 \x01(\t\x12\r\n\x05\x61llow\x18\x03 \x01(\x08\x12\x0e\n\x06reason\x18\x04 \x01(\t\x12\x13\n\x0b\x64\x65\x63ision_id\x18\x05 \x01(\t\"S\n\x0e\x44\x65\x63ideResponse\x12\x0e\n\x06\x61sk_id\x18\x01 \x01(\t\x12\r\n\x05\x61llow\x18\x02 \x01(\x08\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x12\n\ndecided_ms\x18\x04 \x01(\x03\x32\x8a\x01\n\tApprovals\x12:\n\x05Watch\x12\x1d.stockade.v1.WatchAsksRequest\x1a\x10.stockade.v1.Ask0\x01\x12\x41\n\x06\x44\x65\x63ide\x12\x1a.stockade.v1.DecideRequest\x1a\x1b.stockade.v1.DecideResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bstockade/v1/approvals.proto\x12\x0bstockade.v1\";\n\x10WatchAsksRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x13\n\x0bheartbeat_s\x18\x02 \x01(\x01\"\xb6\x01\n\x03\x41sk\x12\x0e\n\x06\x61sk_id\x18\x01 \x01(\t\x12\x12\n\nsession_id\x18\x02 \x01(\t\x12\x0f\n\x07\x63\x61ll_id\x18\x03 \x01(\t\x12\x0c\n\x04tool\x18\x04 \x01(\t\x12\x0c\n\x04\x63\x61rd\x18\x05 \x01(\x0c\x12\x12\n\nshown_hash\x18\x06 \x01(\t\x12\x10\n\x08\x61sked_ms\x18\x07 \x01(\x03\x12\x12\n\nexpires_ms\x18\x08 \x01(\x03\x12\x11\n\theartbeat\x18\t \x01(\x08\x12\x11\n\tprincipal\x18\n \x01(\t\"g\n\rDecideRequest\x12\x0e\n\x06\x61sk_id\x18\x01 \x01(\t\x12\x12\n\nshown_hash\x18\x02 \x01(\t\x12\r\n\x05\x61llow\x18\x03 \x01(\x08\x12\x0e\n\x06reason\x18\x04 \x01(\t\x12\x13\n\x0b\x64\x65\x63ision_id\x18\x05 \x01(\t\"S\n\x0e\x44\x65\x63ideResponse\x12\x0e\n\x06\x61sk_id\x18\x01 \x01(\t\x12\r\n\x05\x61llow\x18\x02 \x01(\x08\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x12\n\ndecided_ms\x18\x04 \x01(\x03\x32\x8a\x01\n\tApprovals\x12:\n\x05Watch\x12\x1d.stockade.v1.WatchAsksRequest\x1a\x10.stockade.v1.Ask0\x01\x12\x41\n\x06\x44\x65\x63ide\x12\x1a.stockade.v1.DecideRequest\x1a\x1b.stockade.v1.DecideResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,11 +34,11 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_WATCHASKSREQUEST']._serialized_start=44
   _globals['_WATCHASKSREQUEST']._serialized_end=103
   _globals['_ASK']._serialized_start=106
-  _globals['_ASK']._serialized_end=269
-  _globals['_DECIDEREQUEST']._serialized_start=271
-  _globals['_DECIDEREQUEST']._serialized_end=374
-  _globals['_DECIDERESPONSE']._serialized_start=376
-  _globals['_DECIDERESPONSE']._serialized_end=459
-  _globals['_APPROVALS']._serialized_start=462
-  _globals['_APPROVALS']._serialized_end=600
+  _globals['_ASK']._serialized_end=288
+  _globals['_DECIDEREQUEST']._serialized_start=290
+  _globals['_DECIDEREQUEST']._serialized_end=393
+  _globals['_DECIDERESPONSE']._serialized_start=395
+  _globals['_DECIDERESPONSE']._serialized_end=478
+  _globals['_APPROVALS']._serialized_start=481
+  _globals['_APPROVALS']._serialized_end=619
 # @@protoc_insertion_point(module_scope)

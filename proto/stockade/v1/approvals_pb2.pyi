@@ -53,6 +53,7 @@ class Ask(_message.Message):
     ASKED_MS_FIELD_NUMBER: _builtins.int
     EXPIRES_MS_FIELD_NUMBER: _builtins.int
     HEARTBEAT_FIELD_NUMBER: _builtins.int
+    PRINCIPAL_FIELD_NUMBER: _builtins.int
     ask_id: _builtins.str
     session_id: _builtins.str
     call_id: _builtins.str
@@ -66,6 +67,8 @@ class Ask(_message.Message):
     """0: does not expire while its approver stays"""
     heartbeat: _builtins.bool
     """no ask, and all else empty: the stream is alive. Only where asked for"""
+    principal: _builtins.str
+    """whose session it is about"""
     def __init__(
         self,
         *,
@@ -78,10 +81,11 @@ class Ask(_message.Message):
         asked_ms: _builtins.int = ...,
         expires_ms: _builtins.int = ...,
         heartbeat: _builtins.bool = ...,
+        principal: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ask_id", b"ask_id", "asked_ms", b"asked_ms", "call_id", b"call_id", "card", b"card", "expires_ms", b"expires_ms", "heartbeat", b"heartbeat", "session_id", b"session_id", "shown_hash", b"shown_hash", "tool", b"tool"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ask_id", b"ask_id", "asked_ms", b"asked_ms", "call_id", b"call_id", "card", b"card", "expires_ms", b"expires_ms", "heartbeat", b"heartbeat", "principal", b"principal", "session_id", b"session_id", "shown_hash", b"shown_hash", "tool", b"tool"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

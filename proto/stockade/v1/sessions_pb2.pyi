@@ -182,6 +182,7 @@ class Session(_message.Message):
     LAST_SEQ_FIELD_NUMBER: _builtins.int
     TIGHTENING_FIELD_NUMBER: _builtins.int
     TOOLS_FIELD_NUMBER: _builtins.int
+    PRINCIPAL_FIELD_NUMBER: _builtins.int
     session_id: _builtins.str
     workspace: _builtins.str
     profile_name: _builtins.str
@@ -199,6 +200,8 @@ class Session(_message.Message):
     """sequence number of the session's newest event"""
     tightening: _builtins.bytes
     """as it was opened with"""
+    principal: _builtins.str
+    """whose it is: whoever opened it"""
     @_builtins.property
     def tools(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """the same; empty: all tools"""
@@ -216,10 +219,11 @@ class Session(_message.Message):
         last_seq: _builtins.int = ...,
         tightening: _builtins.bytes = ...,
         tools: _abc.Iterable[_builtins.str] | None = ...,
+        principal: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["approval_policy", b"approval_policy", "last_seq", b"last_seq", "opened_ms", b"opened_ms", "profile_digest", b"profile_digest", "profile_name", b"profile_name", "session_id", b"session_id", "state", b"state", "tightening", b"tightening", "tools", b"tools", "workspace", b"workspace"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["approval_policy", b"approval_policy", "last_seq", b"last_seq", "opened_ms", b"opened_ms", "principal", b"principal", "profile_digest", b"profile_digest", "profile_name", b"profile_name", "session_id", b"session_id", "state", b"state", "tightening", b"tightening", "tools", b"tools", "workspace", b"workspace"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
