@@ -9,81 +9,31 @@ import asyncio
 import hashlib
 import time
 import uuid
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from stockade_daemon import json_text
 from stockade_daemon.errors import Aborted, PolicyRefusal, RequestError
+from stockade_daemon.policy.asks import Answer, Ask, Claim, End, How, Watcher
+from stockade_daemon.policy.claims import Claims
 from stockade_daemon.values import Json, Session
 
 Record: TypeAlias = Callable[[str, str, str, Mapping[str, Json]], Awaitable[object]]
 Note: TypeAlias = Callable[[str, str, str, Mapping[str, Json]], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Ask:
-    """A question as it is shown. `shown_hash` binds an answer to exactly these bytes."""
-
-    ask_id: str
-    session_id: str
-    call_id: str
-    tool: str
-    card: bytes  # JSON object, JSON text
-    shown_hash: str  # SHA-256, lower-case hex, of `card`
-    asked_ms: int
-    expires_ms: int  # 0: does not expire while its approver stays
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    ask_id: str
-    allow: bool
-    reason: str
-    decision_id: str
-    decided_ms: int
+_HOW: Final[Mapping[str, How]] = {
+    "": "allowed",
+    "APPROVAL_REJECTED": "rejected",
+    "APPROVAL_EXPIRED": "expired",
+    "APPROVAL_UNAVAILABLE": "unavailable",
+}
 
 
 @dataclass(slots=True)
 class _Pending:
     ask: Ask
     answered: asyncio.Future[Answer]
-
-
-class Watcher:
-    """An attached approver: the asks of one session, or of all."""
-
-    def __init__(self, session_id: str) -> None:
-        self.session_id = session_id
-        self._waiting: dict[str, Ask] = {}  # not taken yet, oldest first: no more than there are asks that wait
-        self._closed = False
-        self._changed = asyncio.Event()
-
-    def sees(self, session_id: str) -> bool:
-        return self.session_id in ("", session_id)
-
-    def tell(self, ask: Ask) -> None:
-        self._waiting[ask.ask_id] = ask
-        self._changed.set()
-
-    def forget(self, ask_id: str) -> None:
-        """It needs no answer any more."""
-        self._waiting.pop(ask_id, None)
-
-    def close(self) -> None:
-        self._closed = True
-        self._changed.set()
-
-    async def asks(self) -> AsyncGenerator[Ask, None]:
-        """Asks as they come; ends when the daemon does."""
-        while True:
-            while self._waiting:
-                yield self._waiting.pop(next(iter(self._waiting)))
-            if self._closed:
-                return
-            self._changed.clear()
-            await self._changed.wait()
 
 
 class Approvals:
@@ -95,6 +45,7 @@ class Approvals:
         self._pending: dict[str, _Pending] = {}
         self._answers: dict[str, Answer] = {}
         self._watchers: list[Watcher] = []
+        self._claims = Claims(self._claim_changed)
 
     def waiting_for(self, session_id: str, call_id: str) -> str:
         """The id of the ask that a call waits for, or an empty text."""
@@ -104,13 +55,14 @@ class Approvals:
         return ""
 
     @contextmanager
-    def watching(self, session_id: str) -> Iterator[Watcher]:
+    def watching(self, session_id: str, *, changes: bool = False) -> Iterator[Watcher]:
         """Attaches an approver; asks that wait already are told first."""
-        watcher = Watcher(session_id)
+        watcher = Watcher(session_id, changes=changes)
         self._watchers.append(watcher)
         for pending in self._pending.values():
             if watcher.sees(pending.ask.session_id):
-                watcher.tell(pending.ask)
+                watcher.tell(pending.ask, self._claims.shown(pending.ask.ask_id))
+        watcher.told_all()
         try:
             yield watcher
         finally:
@@ -157,8 +109,10 @@ class Approvals:
                 self._note(session.session_id, "approval/decided", call_id, decided)
         finally:
             self._pending.pop(ask.ask_id, None)
+            self._claims.forget(ask.ask_id)
+            end = End(_HOW.get(code, "withdrawn"), reason, _now_ms())
             for watcher in self._watchers:
-                watcher.forget(ask.ask_id)
+                watcher.ended(ask, end)
             if not pending.answered.done():
                 pending.answered.cancel()
         if code == "ABORTED_BEFORE_DISPATCH":
@@ -230,10 +184,30 @@ class Approvals:
         pending.answered.set_result(answer)
         return answer
 
+    def claim(self, ask_id: str, claim_id: str, name: str, seconds: float, *, by: str = "") -> Claim | None:
+        """Shows for so long that somebody looks at an ask; 0 ends that. The claim that is shown now.
+
+        by: the principal; empty: not known. Raises RequestError: NOT_FOUND, INVALID_ARGUMENT.
+        """
+        if ask_id not in self._pending:
+            raise RequestError("NOT_FOUND", f"no ask {ask_id[:128]} waits; it has its answer, or was withdrawn")
+        if seconds > 0:
+            self._claims.claim(ask_id, claim_id, name, by, seconds)
+        else:
+            self._claims.end(ask_id, claim_id)
+        return self._claims.shown(ask_id)
+
     def close(self) -> None:
         """Ends every watcher's stream: the daemon stops."""
         for watcher in self._watchers:
             watcher.close()
+
+    def _claim_changed(self, ask_id: str) -> None:
+        pending = self._pending.get(ask_id)
+        if pending is not None:
+            for watcher in self._watchers:
+                if watcher.sees(pending.ask.session_id):
+                    watcher.tell(pending.ask, self._claims.shown(ask_id))
 
     def _attached(self, session_id: str) -> bool:
         return any(watcher.sees(session_id) for watcher in self._watchers)
