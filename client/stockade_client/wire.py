@@ -51,6 +51,15 @@ _BY_STATUS: Final[dict[str, type[errors.RequestRefused]]] = {
     )
 }
 
+_ENDS: Final[dict[int, str]] = {
+    approvals_pb2.ASK_END_ALLOWED: "allowed",
+    approvals_pb2.ASK_END_REJECTED: "rejected",
+    approvals_pb2.ASK_END_WITHDRAWN: "withdrawn",
+    approvals_pb2.ASK_END_EXPIRED: "expired",
+    approvals_pb2.ASK_END_UNAVAILABLE: "unavailable",
+    approvals_pb2.ASK_END_CHANGED: "changed",
+}
+
 
 def error_of(error: aio.AioRpcError, what: str, afterwards: str = AFTERWARDS) -> errors.StockadeError:
     """The client's error for a gRPC status.
@@ -250,6 +259,11 @@ def examination_of(message: daemon_pb2.DoctorResponse) -> Examination:
             for each in message.profiles
         ),
     )
+
+
+def end_of(ended: int) -> str:
+    """How an ask ended, in one word; empty while it waits. An end that this client does not know is `gone`."""
+    return _ENDS.get(ended, "gone") if ended else ""
 
 
 def card_of(message: approvals_pb2.Ask) -> dict[str, Json]:

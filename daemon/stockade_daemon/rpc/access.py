@@ -36,6 +36,7 @@ ROLES: Final[Mapping[str, frozenset[Role]]] = {
     "Events.Read": _ALL,
     "Approvals.Watch": _ALL,
     "Approvals.Decide": _ALL,
+    "Approvals.Claim": _ALL,
     "Profiles.List": _ALL,
     "Profiles.Show": _ALL,
     "Profiles.Explain": _ALL,

@@ -3,7 +3,7 @@
 import asyncio
 import importlib.metadata
 import os
-from typing import Any
+from typing import Any, Final
 
 from stockade.v1 import daemon_pb2, daemon_pb2_grpc
 from stockade_daemon import json_text
@@ -19,6 +19,8 @@ from stockade_daemon.rpc.methods import unary
 from stockade_daemon.rpc.turns import Turns
 from stockade_daemon.sandbox.pool import Pool
 from stockade_daemon.values import Layer, Principal
+
+_FEATURES: Final = ("heartbeats", "arguments-left-out", "ask-changes")  # the optional abilities of every daemon
 
 
 def version() -> str:
@@ -48,7 +50,7 @@ class DaemonService(daemon_pb2_grpc.DaemonServicer):
         return daemon_pb2.GetInfoResponse(
             version=version(),
             protocol="stockade.v1",
-            features=["heartbeats", "arguments-left-out", *(["profile-files"] if self._rules.private else [])],
+            features=[*_FEATURES, *(["profile-files"] if self._rules.private else [])],
             limits=daemon_pb2.Limits(
                 message_bytes=wire.MESSAGE_BYTES,
                 arguments_bytes=MAX_ARGUMENTS,

@@ -44,7 +44,7 @@ from stockade_daemon.rpc.sessions import SessionsService
 from stockade_daemon.rpc.turns import Turns
 from stockade_daemon.rpc.wire import MESSAGE_BYTES
 
-_FILES = (approvals_pb2, calls_pb2, catalog_pb2, daemon_pb2, events_pb2, profiles_pb2, sessions_pb2)
+FILES = (approvals_pb2, calls_pb2, catalog_pb2, daemon_pb2, events_pb2, profiles_pb2, sessions_pb2)
 _OPTIONS = (
     ("grpc.max_receive_message_length", MESSAGE_BYTES),
     ("grpc.max_send_message_length", MESSAGE_BYTES),
@@ -152,7 +152,7 @@ async def serving(
     approvals_pb2_grpc.add_ApprovalsServicer_to_server(ApprovalsService(access, services.approvals), server)
     health = HealthServicer()
     health_pb2_grpc.add_HealthServicer_to_server(health, server)
-    names = [service.full_name for file in _FILES for service in file.DESCRIPTOR.services_by_name.values()]
+    names = [service.full_name for file in FILES for service in file.DESCRIPTOR.services_by_name.values()]
     health_name = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
     reflection.enable_server_reflection([*names, health_name, reflection.SERVICE_NAME], server)
     address = f"unix:{socket}"

@@ -16,7 +16,7 @@ from stockade_daemon.errors import Busy, ConfigurationError, InfrastructureFailu
 from stockade_daemon.ledger.records import CallRecord, SessionRecord
 from stockade_daemon.ledger.versions import version_of
 from stockade_daemon.pipeline.listing import Listed
-from stockade_daemon.policy.approvals import Ask
+from stockade_daemon.policy.asks import How, Told
 from stockade_daemon.profiles.read import own_tightening
 from stockade_daemon.values import Event, Finding, Json, Layer, Manifest, ProfileFinding
 
@@ -32,6 +32,14 @@ _CALL_STATES = {
     "pending": calls_pb2.CALL_STATE_PENDING,
     "running": calls_pb2.CALL_STATE_RUNNING,
     "settled": calls_pb2.CALL_STATE_SETTLED,
+}
+_ENDS: "Mapping[How, approvals_pb2.AskEnd.ValueType]" = {
+    "allowed": approvals_pb2.ASK_END_ALLOWED,
+    "rejected": approvals_pb2.ASK_END_REJECTED,
+    "withdrawn": approvals_pb2.ASK_END_WITHDRAWN,
+    "expired": approvals_pb2.ASK_END_EXPIRED,
+    "unavailable": approvals_pb2.ASK_END_UNAVAILABLE,
+    "changed": approvals_pb2.ASK_END_CHANGED,
 }
 
 
@@ -121,18 +129,28 @@ def event(recorded: Event) -> events_pb2.Event:
     )
 
 
-def ask(asked: Ask) -> approvals_pb2.Ask:
-    return approvals_pb2.Ask(
-        ask_id=asked.ask_id,
-        session_id=asked.session_id,
-        call_id=asked.call_id,
-        tool=asked.tool,
-        card=asked.card,
-        shown_hash=asked.shown_hash,
-        asked_ms=asked.asked_ms,
-        expires_ms=asked.expires_ms,
-        principal=asked.principal,
+def told(news: Told) -> approvals_pb2.Ask:
+    """What a watcher hears. An ask that has ended comes without its card."""
+    if news.ask is None:
+        return approvals_pb2.Ask(all_sent=True)
+    message = approvals_pb2.Ask(
+        ask_id=news.ask.ask_id,
+        session_id=news.ask.session_id,
+        call_id=news.ask.call_id,
+        tool=news.ask.tool,
+        card=news.ask.card if news.end is None else b"",
+        shown_hash=news.ask.shown_hash,
+        asked_ms=news.ask.asked_ms,
+        expires_ms=news.ask.expires_ms,
+        asked_by=news.ask.asked_by,
     )
+    if news.claim is not None:
+        message.claimed_ms, message.claimed_by = news.claim.since_ms, news.claim.by
+        message.claimed_name = news.claim.name
+    if news.end is not None:
+        message.ended, message.ended_ms = _ENDS[news.end.how], news.end.at_ms
+        message.ended_by, message.ended_reason = news.end.by, news.end.reason
+    return message
 
 
 def call(record: CallRecord, waiting_for: str, value: bytes | None, card: Mapping[str, Json] | None) -> calls_pb2.Call:
