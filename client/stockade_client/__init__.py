@@ -83,6 +83,7 @@ _HOMES: Final[dict[str, tuple[str, ...]]] = {
     "session": ("Session",),
     "values": (
         "CallUnderWay",
+        "Caller",
         "Catalog",
         "CheckedTools",
         "DaemonInfo",
@@ -107,6 +108,7 @@ __all__ = [
     "Call",
     "CallResult",
     "CallUnderWay",
+    "Caller",
     "Catalog",
     "CheckedTools",
     "Daemon",

@@ -230,11 +230,13 @@ class Daemon:
         return await call.resolve_unknown(outcome, note)
 
     def approvals(
-        self, session_id: str = "", *, heartbeat_s: float = HEARTBEAT_S
+        self, session_id: str = "", *, changes: bool = False, heartbeat_s: float = HEARTBEAT_S
     ) -> AbstractAsyncContextManager[Stream[Ask]]:
         """Asks of one session, or of all that this caller may see: `async with … as asks: async for ask in asks`.
+
+        changes: an ask comes again, as the same object, when who looks at it changes, and when it has `ended`.
         heartbeat_s: as of events.read."""
-        return approvals.watching(self._link, session_id, heartbeat_s=heartbeat_s)
+        return approvals.watching(self._link, session_id, changes=changes, heartbeat_s=heartbeat_s)
 
 
 async def _close_on_the_way_out(session: Session, link: Link) -> None:

@@ -77,6 +77,24 @@ def serve(
     sys.exit(status)
 
 
+@main.command()
+@click.argument("file", type=click.Path(path_type=Path))
+def token(file: Path) -> None:
+    """Make a token, print it once, and write its digest to FILE (0600), for a [[principals]] of stockade.toml.
+
+    Whoever is to have the token keeps it in a file of his own: the daemon has the digest alone. A FILE that exists is
+    replaced, and its token counts no more.
+    """
+    from stockade_daemon.rpc.tokens import make
+
+    try:
+        made = make(file)
+    except OSError as error:
+        click.echo(f"stockaded: {file}: cannot be written: {error.strerror}; choose another file", err=True)
+        sys.exit(_FAULTY)
+    click.echo(made)
+
+
 def _tell(group: BaseExceptionGroup[Exception]) -> None:
     for error in group.exceptions:
         if isinstance(error, BaseExceptionGroup):

@@ -37,7 +37,9 @@ from stockade_daemon.policy.waterfall import Waterfall
 from stockade_daemon.profiles import read as profiles
 from stockade_daemon.registry.generations import Generations
 from stockade_daemon.registry.registry import Registry
+from stockade_daemon.rpc.callers import Callers
 from stockade_daemon.rpc.server import serving, socket_of_our_own
+from stockade_daemon.rpc.tokens import TokenFiles
 from stockade_daemon.sandbox.pool import Pool
 from stockade_daemon.sandbox.scratch import remove_tree
 from stockade_daemon.values import Durability, Outcome
@@ -61,12 +63,14 @@ async def serve(start: Start) -> None:
     """Runs until SIGTERM, SIGINT or the end of the lifeline. Raises ConfigurationError, SandboxFailure."""
     config = start.config
     is_private = start.private is not None
+    callers = Callers(config.identity, TokenFiles(config.identity.listed))
     rules = Rules(
         private=is_private,
         workspaces=config.workspaces,
         profile_directories=(profiles.shipped(), *config.profile_directories),
         own=_own(config),
         policy=_real(*config.profile_directories, *config.tool_directories),
+        owner=callers.owner.name,
     )
     grace_s = _PRIVATE_GRACE_S if is_private else _GRACE_S
     _raise_descriptor_limit()
@@ -98,7 +102,7 @@ async def serve(start: Start) -> None:
                     toolbox.kept(wait_s=_TOOLS_S),
                     Engine.start(services, sessions, observers, grace_s=grace_s) as engine,
                     outside.noticed(ledger, sessions),
-                    serving(config.socket, services, engine, rules) as address,
+                    serving(config.socket, services, engine, rules, callers) as address,
                 ):
                     _log.info("serving on %s, state in %s", address, config.state)
                     with _signalled(start.lifeline) as stopped:

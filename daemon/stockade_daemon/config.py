@@ -9,12 +9,13 @@ import os
 import pwd
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from stockade_daemon import settings, toml_text
+from stockade_daemon import principals, settings, toml_text
 from stockade_daemon.errors import ConfigurationError
+from stockade_daemon.principals import Identity
 from stockade_daemon.settings import Key, absolute_path, one_of, several, text, whole
 from stockade_daemon.values import Durability
 
@@ -109,6 +110,7 @@ KEYS: Final[tuple[Key[Any], ...]] = (
     PLUGINS,
     DURABILITY,
     KEEP_DAYS,
+    *principals.KEYS,
 )
 
 
@@ -125,6 +127,7 @@ class Config:
     durability: Durability
     keep_days: int  # 0: for ever
     plugins: tuple[str, ...] = ()  # the same, of what runs inside the daemon
+    identity: Identity = field(default_factory=Identity)
 
 
 def load(
@@ -161,6 +164,24 @@ def load(
         plugins=at[PLUGINS],
         durability=at[DURABILITY],
         keep_days=at[KEEP_DAYS],
+        identity=_identity(at),
+    )
+
+
+def _identity(at: settings.Settings) -> Identity:
+    """Raises ConfigurationError."""
+    listed, shared, answers = at[principals.PRINCIPALS], at[principals.SHARED], at[principals.ANSWER_OWN_ASKS]
+    if shared and os.geteuid() != 0:
+        at.document.refuse(
+            principals.SHARED.way,
+            "only a daemon of root is shared by several uids, since it works on the files of each; remove the line, or "
+            "have root start the daemon",
+        )
+    return Identity(
+        listed=listed,
+        shared=shared,
+        token_s=at[principals.TOKEN_S],
+        answers_own=not (listed or shared) if answers is None else answers,
     )
 
 

@@ -32,7 +32,9 @@ from stockade_daemon.errors import ConfigurationError
 from stockade_daemon.pipeline.context import Services
 from stockade_daemon.pipeline.engine import Engine
 from stockade_daemon.pipeline.rules import Rules
+from stockade_daemon.rpc.access import Access
 from stockade_daemon.rpc.approvals import ApprovalsService
+from stockade_daemon.rpc.callers import Callers
 from stockade_daemon.rpc.calls import CallsService
 from stockade_daemon.rpc.catalog import CatalogService
 from stockade_daemon.rpc.daemon import DaemonService
@@ -42,7 +44,7 @@ from stockade_daemon.rpc.sessions import SessionsService
 from stockade_daemon.rpc.turns import Turns
 from stockade_daemon.rpc.wire import MESSAGE_BYTES
 
-_FILES = (approvals_pb2, calls_pb2, catalog_pb2, daemon_pb2, events_pb2, profiles_pb2, sessions_pb2)
+FILES = (approvals_pb2, calls_pb2, catalog_pb2, daemon_pb2, events_pb2, profiles_pb2, sessions_pb2)
 _OPTIONS = (
     ("grpc.max_receive_message_length", MESSAGE_BYTES),
     ("grpc.max_send_message_length", MESSAGE_BYTES),
@@ -128,26 +130,29 @@ def _remove(path: Path) -> None:
 
 
 @asynccontextmanager
-async def serving(socket: Path, services: Services, engine: Engine, rules: Rules) -> AsyncIterator[str]:
+async def serving(
+    socket: Path, services: Services, engine: Engine, rules: Rules, callers: Callers
+) -> AsyncIterator[str]:
     """Serves every service on `socket` (mode 0600) while the block runs; gives the address.
 
     The caller holds the socket's lock. At the end, streams are told to end and requests under way get a moment.
     """
     server = grpc.aio.server(options=_OPTIONS)
     named = engine.sessions.profiles
-    daemon_pb2_grpc.add_DaemonServicer_to_server(DaemonService(services.pool, rules, Turns()), server)
+    access = Access(callers, engine.sessions)
+    daemon_pb2_grpc.add_DaemonServicer_to_server(DaemonService(access, services.pool, rules, Turns()), server)
     turns = Turns()
-    catalog = CatalogService(services.tools, services.describing, engine.sessions, turns)
+    catalog = CatalogService(access, services.tools, services.describing, engine.sessions, turns)
     catalog_pb2_grpc.add_CatalogServicer_to_server(catalog, server)
-    profiles = ProfilesService(rules, named, services.pool, services.outputs, turns)
+    profiles = ProfilesService(access, rules, named, services.pool, services.outputs, turns)
     profiles_pb2_grpc.add_ProfilesServicer_to_server(profiles, server)
-    sessions_pb2_grpc.add_SessionsServicer_to_server(SessionsService(engine, services.ledger), server)
-    calls_pb2_grpc.add_CallsServicer_to_server(CallsService(engine, services.ledger), server)
-    events_pb2_grpc.add_EventsServicer_to_server(EventsService(services.ledger), server)
-    approvals_pb2_grpc.add_ApprovalsServicer_to_server(ApprovalsService(services.approvals), server)
+    sessions_pb2_grpc.add_SessionsServicer_to_server(SessionsService(access, engine, services.ledger), server)
+    calls_pb2_grpc.add_CallsServicer_to_server(CallsService(access, engine, services.ledger), server)
+    events_pb2_grpc.add_EventsServicer_to_server(EventsService(access, services.ledger), server)
+    approvals_pb2_grpc.add_ApprovalsServicer_to_server(ApprovalsService(access, services.approvals), server)
     health = HealthServicer()
     health_pb2_grpc.add_HealthServicer_to_server(health, server)
-    names = [service.full_name for file in _FILES for service in file.DESCRIPTOR.services_by_name.values()]
+    names = [service.full_name for file in FILES for service in file.DESCRIPTOR.services_by_name.values()]
     health_name = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
     reflection.enable_server_reflection([*names, health_name, reflection.SERVICE_NAME], server)
     address = f"unix:{socket}"

@@ -1,0 +1,50 @@
+"""Who is calling: the principal of a request, found out once, by what the transport and its metadata prove."""
+
+import os
+from typing import Any, Final
+
+from stockade_daemon.errors import RequestError
+from stockade_daemon.principals import Identity
+from stockade_daemon.rpc.tokens import TokenFiles
+from stockade_daemon.values import Principal
+
+_HEADER: Final = "authorization"
+_SCHEME: Final = "bearer "
+_LONGEST: Final = 512  # characters of a token
+
+
+class Callers:
+    """The principals of this daemon."""
+
+    def __init__(self, identity: Identity, tokens: TokenFiles) -> None:
+        self._identity = identity
+        self._tokens = tokens
+        self.owner = identity.of_uid(os.geteuid(), os.geteuid())
+
+    def of(self, context: Any) -> Principal:
+        """The principal of a request, from its grpc.aio.ServicerContext. Raises RequestError UNAUTHENTICATED."""
+        token = _token(context)
+        if token:
+            listed = self._tokens.of(token.encode())
+            if listed is None:
+                raise _unknown("the token is not, or no longer, one of this daemon's; get a new one")
+            return listed.principal(answers_own=self._identity.answers_own)
+        # The socket's directory is open to the daemon's own user alone.
+        return self.owner
+
+
+def _token(context: Any) -> str:
+    """The bearer token in the metadata; empty: none. Raises RequestError UNAUTHENTICATED."""
+    found = [value for key, value in context.invocation_metadata() or () if key == _HEADER]
+    if not found:
+        return ""
+    if len(found) > 1 or not isinstance(found[0], str) or not found[0].lower().startswith(_SCHEME):
+        raise _unknown("`authorization` is not of the form `Bearer TOKEN`, once")
+    token = found[0][len(_SCHEME) :].strip()
+    if not 0 < len(token) <= _LONGEST:
+        raise _unknown(f"the token is empty, or longer than {_LONGEST} characters")
+    return token
+
+
+def _unknown(reason: str) -> RequestError:
+    return RequestError("UNAUTHENTICATED", reason)
