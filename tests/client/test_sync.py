@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import re
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -104,12 +105,10 @@ def test_a_call_that_was_started_is_read_cancelled_and_has_its_result(daemon: sy
         assert withdrawn is not None
         assert code(withdrawn).startswith("ABORTED")
         assert (other.call_id, other.tool) == ("other", "shell")
-        for resolve in (
-            lambda: other.resolve_unknown("done"),
-            lambda: daemon.resolve_unknown(session.session_id, "other", "done"),
-        ):
-            with pytest.raises(NotPossible):
-                resolve()
+        with pytest.raises(NotPossible):
+            other.resolve_unknown("done")
+        with pytest.raises(NotPossible):
+            daemon.resolve_unknown(session.session_id, "other", "done")
 
 
 def test_events_are_read_and_followed_to_the_sessions_end(daemon: sync.Daemon, workspace: Path) -> None:
@@ -165,6 +164,23 @@ def test_an_approver_iterates_over_asks_and_decides(daemon: sync.Daemon, workspa
         with pytest.raises(stockade_client.AskAlreadyDecided):
             daemon_ask_again(ask)
     assert (workspace / "a.txt").read_text() == "one\n2\nthree\n"
+
+
+def test_an_ask_comes_again_as_the_same_object_when_it_is_claimed_and_when_it_ends(
+    daemon: sync.Daemon, workspace: Path
+) -> None:
+    with daemon.session(workspace, "dev") as session, daemon.approvals(session.session_id, changes=True) as asks:
+        session.call("read", path="a.txt")
+        session.start("edit", path="a.txt", old_string="two", new_string="2")
+        ask = next(asks)
+        with ask.claim("somebody"):
+            assert next(asks) is ask
+            assert (ask.claimed_name, ask.claimed_ms > 0, ask.ended) == ("somebody", True, "")
+        assert next(asks) is ask
+        assert ask.claimed_ms == 0
+        ask.decide(False, "no")
+        assert next(asks) is ask
+        assert (ask.ended, ask.ended_reason, ask.ended_ms > 0) == ("rejected", "no", True)
 
 
 def daemon_ask_again(ask: sync.Ask) -> None:
@@ -325,8 +341,8 @@ def fail_in_a_session(daemon: sync.Daemon, workspace: Path, opened: list[str], e
     ],
 )
 def test_the_face_has_every_method_with_the_same_parameters(face: type, inner: type) -> None:
-    """Those of Call that are for sessions alone, `begin` and `take`, are theirs."""
-    public = {name for name in vars(inner) if not name.startswith("_")} - {"begin", "take"}
+    """But for what the client's own parts call: `begin` and `take` of a call, `update` of an ask."""
+    public = {name for name in vars(inner) if not name.startswith("_")} - {"begin", "take", "update"}
     assert public <= set(vars(face))
     for name in public:
         if inspect.isfunction(of_inner := vars(inner)[name]):
@@ -334,15 +350,10 @@ def test_the_face_has_every_method_with_the_same_parameters(face: type, inner: t
 
 
 def test_the_face_has_every_value_of_its_counterpart() -> None:
-    """Values that an object sets for itself, by name: `self.x = …` and `self.x: T = …`."""
     for face, inner in ((sync.Call, calls.Call), (sync.Ask, approvals.Ask), (sync.Session, session.Session)):
-        names = set(inspect.getattr_static(inner, "__init__").__code__.co_names)
-        taken = {name for name in names if isinstance(getattr(face, name, None), property)}
-        source = inspect.getsource(inner.__init__)
-        set_there = {line.split("self.", 1)[1].split(":")[0].split(" ")[0] for line in source.splitlines() if
-                     line.strip().startswith("self.") and not line.strip().startswith("self._")}  # fmt: skip
-        assert set_there
-        assert set_there <= taken | {"info"} & set(vars(face)), face
+        values = set(re.findall(r"self\.([a-z]\w*)(?:: [^=\n]+)? = ", inspect.getsource(inner)))
+        assert values
+        assert values <= {name for name, each in vars(face).items() if isinstance(each, property)}
 
 
 def parameters(function: object) -> list[tuple[str, Any, Any]]:

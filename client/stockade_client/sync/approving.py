@@ -1,7 +1,8 @@
 """Asks for a thread: what a person is shown, and the one answer to it."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TypeAlias
 
 from stockade_client import approvals
@@ -14,6 +15,13 @@ class Ask(Face[approvals.Ask]):
     """A call that waits for somebody's yes or no; see stockade_client.Ask."""
 
     decide = waiting(approvals.Ask.decide)
+
+    @contextmanager
+    def claim(self, name: str = "") -> Iterator[None]:
+        """Shows other approvers that somebody looks at this ask, for as long as the block runs; see
+        stockade_client.Ask.claim."""
+        with self._background.held(self._inner.claim(name), self._errands):
+            yield
 
     @property
     def ask_id(self) -> str:
@@ -51,6 +59,44 @@ class Ask(Face[approvals.Ask]):
     def expires_ms(self) -> int:
         """0: does not expire while its approver stays."""
         return self._inner.expires_ms
+
+    @property
+    def asked_by(self) -> str:
+        """The principal whose session it is; empty: not known."""
+        return self._inner.asked_by
+
+    @property
+    def claimed_ms(self) -> int:
+        """Since when somebody looks at it; 0: nobody does."""
+        return self._inner.claimed_ms
+
+    @property
+    def claimed_by(self) -> str:
+        """The principal who looks at it, in the daemon's word; empty: not known."""
+        return self._inner.claimed_by
+
+    @property
+    def claimed_name(self) -> str:
+        """What the claimer calls itself."""
+        return self._inner.claimed_name
+
+    @property
+    def ended(self) -> str:
+        """How it ended, as in stockade_client.Ask; empty while it waits."""
+        return self._inner.ended
+
+    @property
+    def ended_ms(self) -> int:
+        return self._inner.ended_ms
+
+    @property
+    def ended_by(self) -> str:
+        """The principal who answered; empty: nobody, or not known."""
+        return self._inner.ended_by
+
+    @property
+    def ended_reason(self) -> str:
+        return self._inner.ended_reason
 
     @property
     def answer(self) -> approvals.Answer | None:

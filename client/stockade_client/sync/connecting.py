@@ -6,7 +6,7 @@ from contextlib import AbstractAsyncContextManager, AbstractContextManager, cont
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
-from stockade_client import connection, inspection, private
+from stockade_client import approvals, connection, inspection, private
 from stockade_client.following import HEARTBEAT_S
 from stockade_client.sync.approving import Approve, Ask, answered_by
 from stockade_client.sync.background import Background, Errands
@@ -99,11 +99,22 @@ class Daemon(Face[connection.Daemon]):
         return Stream(self._background, self._errands, source, lambda event: event)
 
     @contextmanager
-    def approvals(self, session_id: str = "", *, heartbeat_s: float = HEARTBEAT_S) -> Iterator[Stream[Ask]]:
-        """Asks of one session, or of all that this caller may see: `with … as asks: for ask in asks`."""
-        watching = self._inner.approvals(session_id, heartbeat_s=heartbeat_s)
+    def approvals(
+        self, session_id: str = "", *, changes: bool = False, heartbeat_s: float = HEARTBEAT_S
+    ) -> Iterator[Stream[Ask]]:
+        """Asks of one session, or of all that this caller may see: `with … as asks: for ask in asks`; see
+        stockade_client.Daemon.approvals."""
+        watching = self._inner.approvals(session_id, changes=changes, heartbeat_s=heartbeat_s)
+        known: dict[approvals.Ask, Ask] = {}  # with `changes` an ask comes again as the same object
+
+        def face(inner: approvals.Ask) -> Ask:
+            ask = known.pop(inner, None) or Ask(self._background, Errands(), inner)
+            if changes and not inner.ended:
+                known[inner] = ask
+            return ask
+
         with self._background.held(watching, self._errands) as source:
-            yield Stream(self._background, self._errands, source, lambda ask: Ask(self._background, self._errands, ask))
+            yield Stream(self._background, self._errands, source, face)
 
 
 def _in_a_block(
