@@ -171,7 +171,7 @@ async def _asks(
     def stream(used: Link) -> object:
         nonlocal over
         over = used
-        return used.approvals.Watch(request, metadata=link.metadata)
+        return used.approvals.Watch(request, metadata=used.metadata)
 
     def begun() -> None:
         again.clear()

@@ -145,10 +145,12 @@ def load(
     at = settings.read(document, KEYS)
     chosen_socket = socket.absolute() if socket else Path(at[SOCKET]) if at[SOCKET] else default_socket(environ)
     chosen_state = state.absolute() if state else Path(at[STATE]) if at[STATE] else default_state(environ)
-    length = len(os.fsencode(chosen_socket))
+    identity = _identity(at)
+    longest = principals.broker(chosen_socket) if identity.shared else chosen_socket
+    length = len(os.fsencode(longest))
     if length > SOCKET_BYTES:
         reason = (
-            f"the socket path {chosen_socket} has {length} bytes, and the kernel takes {SOCKET_BYTES}; "
+            f"the socket path {longest} has {length} bytes, and the kernel takes {SOCKET_BYTES}; "
             "choose a shorter one with --socket or [daemon] socket"
         )
         if socket is None and at[SOCKET]:
@@ -164,7 +166,7 @@ def load(
         plugins=at[PLUGINS],
         durability=at[DURABILITY],
         keep_days=at[KEEP_DAYS],
-        identity=_identity(at),
+        identity=identity,
     )
 
 

@@ -8,6 +8,7 @@ uids of a shared daemon: each is an agent of its own, `uid:N`.
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 from stockade_daemon.settings import Check, Key, Unfit, absolute_path, flag, one_of, several, tables, text, whole
@@ -131,6 +132,11 @@ TOKEN_S: Final[Key[int]] = Key(
     "How long a token lives that a shared daemon gives a uid of the host. Default: 300.",
 )
 KEYS: Final[Sequence[Key[Any]]] = (PRINCIPALS, ANSWER_OWN_ASKS, SHARED, TOKEN_S)
+
+
+def broker(socket: Path) -> Path:
+    """Where a shared daemon at this socket gives tokens."""
+    return socket.with_name(f"{socket.name}.token")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,12 @@
 """Who is calling: the principal of a request, found out once, by what the transport and its metadata prove."""
 
 import os
+from pathlib import Path
 from typing import Any, Final
 
 from stockade_daemon.errors import RequestError
-from stockade_daemon.principals import Identity
+from stockade_daemon.principals import Identity, broker
+from stockade_daemon.rpc.broker import PREFIX, LocalTokens
 from stockade_daemon.rpc.tokens import TokenFiles
 from stockade_daemon.values import Principal
 
@@ -16,21 +18,35 @@ _LONGEST: Final = 512  # characters of a token
 class Callers:
     """The principals of this daemon."""
 
-    def __init__(self, identity: Identity, tokens: TokenFiles) -> None:
+    def __init__(self, identity: Identity, tokens: TokenFiles, socket: Path) -> None:
+        """`socket`: the path that is told to those who want a token."""
         self._identity = identity
         self._tokens = tokens
+        self._socket = socket
+        self.local = LocalTokens(identity.token_s)
+        self.shared = identity.shared
         self.owner = identity.of_uid(os.geteuid(), os.geteuid())
 
     def of(self, context: Any) -> Principal:
         """The principal of a request, from its grpc.aio.ServicerContext. Raises RequestError UNAUTHENTICATED."""
         token = _token(context)
+        if token.startswith(PREFIX):
+            uid = self.local.of(token)
+            if uid is None:
+                raise _unknown(f"the token has ended; {self._broker()}")
+            return self._identity.of_uid(uid, os.geteuid())
         if token:
             listed = self._tokens.of(token.encode())
             if listed is None:
                 raise _unknown("the token is not, or no longer, one of this daemon's; get a new one")
             return listed.principal(answers_own=self._identity.answers_own)
+        if self.shared:
+            raise _unknown(f"this daemon serves several users and wants a token; {self._broker()}")
         # The socket's directory is open to the daemon's own user alone.
         return self.owner
+
+    def _broker(self) -> str:
+        return f"connect to {broker(self._socket)}, which sends one, or send the one that its admin gave you"
 
 
 def _token(context: Any) -> str:

@@ -1,10 +1,8 @@
-"""The gRPC server on its Unix socket: one daemon for each socket, a stale one replaced, a live one refused."""
+"""The gRPC server on its Unix socket."""
 
-import fcntl
 import os
-import stat
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
 
 import grpc
@@ -32,8 +30,10 @@ from stockade_daemon.errors import ConfigurationError
 from stockade_daemon.pipeline.context import Services
 from stockade_daemon.pipeline.engine import Engine
 from stockade_daemon.pipeline.rules import Rules
+from stockade_daemon.principals import broker
 from stockade_daemon.rpc.access import Access
 from stockade_daemon.rpc.approvals import ApprovalsService
+from stockade_daemon.rpc.broker import Broker
 from stockade_daemon.rpc.callers import Callers
 from stockade_daemon.rpc.calls import CallsService
 from stockade_daemon.rpc.catalog import CatalogService
@@ -52,88 +52,12 @@ _OPTIONS = (
 )
 
 
-@contextmanager
-def socket_of_our_own(socket: Path) -> Iterator[None]:
-    """Holds the socket's lock, so that one daemon at most serves it; removes the socket at the end.
-
-    Raises ConfigurationError: another daemon serves it, or its directory is open to others.
-    """
-    directory = socket.parent
-    try:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        found = directory.stat()
-    except OSError as error:
-        raise ConfigurationError(
-            f"{directory}: cannot be the socket's directory: {error.strerror}; choose another one with --socket"
-        ) from error
-    if found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & 0o077:
-        raise ConfigurationError(
-            f"{directory}: the socket's directory must belong to uid {os.geteuid()} alone; it has owner "
-            f"{found.st_uid} and mode {stat.S_IMODE(found.st_mode):04o}; use another directory, or: "
-            f"chmod 0700 {directory}"
-        )
-    lock = _locked(socket)
-    try:
-        # We have the lock, so whoever made a socket that is still here has ended.
-        _remove(socket)
-        try:
-            yield
-        finally:
-            _remove(socket)
-            _remove(Path(f"{socket}.lock"))
-    finally:
-        os.close(lock)
-
-
-def _locked(socket: Path) -> int:
-    """A descriptor that holds the lock of `socket`, flock(2) on a file beside it."""
-    path = f"{socket}.lock"
-    while True:
-        try:
-            lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        except OSError as error:
-            raise ConfigurationError(
-                f"{path}: cannot be opened: {error.strerror}; choose another socket with --socket"
-            ) from error
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            pid = os.pread(lock, 32, 0).decode("ascii", "replace").strip() or "unknown"
-            os.close(lock)
-            raise ConfigurationError(
-                f"{socket}: another daemon (pid {pid}) serves this socket; use it, stop it, or choose another "
-                "with --socket"
-            ) from None
-        if _stands(path, lock):
-            os.ftruncate(lock, 0)
-            os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
-            return lock
-        # The daemon before us removed the file when it ended, after we had opened it: ours is a lock of no name.
-        os.close(lock)
-
-
-def _stands(path: str, descriptor: int) -> bool:
-    try:
-        return os.path.samestat(os.lstat(path), os.fstat(descriptor))
-    except FileNotFoundError:
-        return False
-
-
-def _remove(path: Path) -> None:
-    try:
-        found = path.lstat()
-    except FileNotFoundError:
-        return
-    if not (stat.S_ISSOCK(found.st_mode) or stat.S_ISREG(found.st_mode)):
-        raise ConfigurationError(f"{path}: is no socket of ours; move it away or choose another --socket")
-    path.unlink()
-
-
 @asynccontextmanager
 async def serving(
     socket: Path, services: Services, engine: Engine, rules: Rules, callers: Callers
 ) -> AsyncIterator[str]:
-    """Serves every service on `socket` (mode 0600) while the block runs; gives the address.
+    """Serves every service on `socket` while the block runs; gives the address. Its mode is 0600, or 0666 where several
+    users share it.
 
     The caller holds the socket's lock. At the end, streams are told to end and requests under way get a moment.
     """
@@ -157,7 +81,7 @@ async def serving(
     reflection.enable_server_reflection([*names, health_name, reflection.SERVICE_NAME], server)
     address = f"unix:{socket}"
     # The directory is 0700; the mask keeps the socket itself closed from its first moment.
-    mask = os.umask(0o177)
+    mask = os.umask(0o111 if callers.shared else 0o177)
     try:
         server.add_insecure_port(address)
     except RuntimeError as error:
@@ -166,12 +90,13 @@ async def serving(
         ) from error
     finally:
         os.umask(mask)
-    await server.start()
-    for name in ["", *names]:
-        await health.set(name, health_pb2.HealthCheckResponse.SERVING)
-    try:
-        yield address
-    finally:
-        await health.enter_graceful_shutdown()
-        services.approvals.close()
-        await server.stop(grace=1.0)
+    with Broker.serving(callers.local, broker(socket)) if callers.shared else nullcontext():
+        await server.start()
+        for name in ["", *names]:
+            await health.set(name, health_pb2.HealthCheckResponse.SERVING)
+        try:
+            yield address
+        finally:
+            await health.enter_graceful_shutdown()
+            services.approvals.close()
+            await server.stop(grace=1.0)
