@@ -23,9 +23,10 @@ from stockade.v1.events_pb2_grpc import EventsStub
 from stockade.v1.profiles_pb2_grpc import ProfilesStub
 from stockade.v1.sessions_pb2_grpc import SessionsStub
 from stockade_client import wire
-from stockade_client.addresses import socket_path
+from stockade_client.addresses import network, socket_path
 from stockade_client.errors import NoAnswer
 from stockade_client.local_token import LocalToken
+from stockade_client.tls import Tls
 
 if TYPE_CHECKING:
     # These exist in the stubs' types only: the same classes, over an asynchronous channel.
@@ -103,7 +104,9 @@ class Patience:
 class Link:
     """A channel with its stubs. Made by `opened`; usable from the event loop that made it."""
 
-    def __init__(self, address: str, channel: aio.Channel, token: str | None, local: LocalToken | None) -> None:
+    def __init__(
+        self, address: str, channel: aio.Channel, token: str | None, local: LocalToken | None, tls: Tls | None
+    ) -> None:
         self.address = address
         self.patience_s = PATIENCE_S
         self.version = ""  # of the daemon, once it has said so
@@ -114,6 +117,7 @@ class Link:
         self.on_away: Callable[[], None] | None = None  # called once for each absence that is waited out
         self._away = False
         self._token = token
+        self._tls = tls
         self._local = local if token is None else None
         self.metadata = _metadata(token)  # of the next request; `authorize` renews it
         self.daemon: DaemonAsyncStub = DaemonStub(channel)
@@ -171,7 +175,7 @@ class Link:
 
     def again(self) -> AbstractAsyncContextManager["Link"]:
         """Another connection to the same daemon, for when this one is dead and nobody has said so."""
-        return opened(self.address, self._token)
+        return opened(self.address, self._token, self._tls)
 
     def patience(self) -> Patience:
         return Patience(self)
@@ -189,14 +193,23 @@ class Link:
 
 
 @asynccontextmanager
-async def opened(address: str, token: str | None) -> AsyncIterator[Link]:
+async def opened(address: str, token: str | None, tls: Tls | None = None) -> AsyncIterator[Link]:
     """A link to `address`, closed with all its streams at the end.
 
-    Raises NoDaemon for an unusable address.
+    Raises NoDaemon for an unusable address, InvalidRequest for unusable certificates.
     """
-    path = socket_path(address)
-    async with aio.insecure_channel(f"unix:{path}", options=_OPTIONS) as channel:
-        yield Link(address, channel, token, LocalToken(path))
+    local = None
+    place = network(address)
+    if place is None:
+        path = socket_path(address)
+        local = LocalToken(path)
+        made = aio.insecure_channel(f"unix:{path}", options=_OPTIONS)
+    elif place.tls:
+        made = aio.secure_channel(place.target, (tls or Tls()).credentials(), options=_OPTIONS)
+    else:
+        made = aio.insecure_channel(place.target, options=_OPTIONS)
+    async with made as channel:
+        yield Link(address, channel, token, local, tls)
 
 
 class Stream(Generic[Item]):

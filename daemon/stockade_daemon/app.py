@@ -103,12 +103,12 @@ async def serve(start: Start) -> None:
                     toolbox.kept(wait_s=_TOOLS_S),
                     Engine.start(services, sessions, observers, grace_s=grace_s) as engine,
                     outside.noticed(ledger, sessions),
-                    serving(config.socket, services, engine, rules, callers) as address,
+                    serving(config.socket, services, engine, rules, callers, config.listening) as addresses,
                 ):
-                    _log.info("serving on %s, state in %s", address, config.state)
+                    _log.info("serving on %s, state in %s", " and ".join(addresses), config.state)
                     with _signalled(start.lifeline) as stopped:
                         # Whoever started us may wait for this line; a closed stdout is no reason to stop.
-                        _say(f"ready {address}")
+                        _say(f"ready {' '.join(addresses)}")
                         await stopped.wait()
                     _log.info("stopping")
                     # Before the server stops, so that a client which waits for a result still gets it.

@@ -17,6 +17,7 @@ from stockade_daemon.values import ITSELF, Principal, Role
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}\Z")
 _MOST_UID: Final = 2**32 - 2
 _MOST: Final = 1024
+KINDS_OF_NAMES: Final = ("CN", "DNS", "URI", "EMAIL")  # of a certificate's subject
 
 
 def _name(value: object) -> str:
@@ -32,8 +33,11 @@ def _name(value: object) -> str:
 def _subject(value: object) -> str:
     said = text(1024)(value)
     kind, separator, subject = said.partition("=")
-    if kind not in ("CN", "SAN") or not separator or not subject:
-        raise Unfit('must be "CN=…", the common name of the subject, or "SAN=…", one of its alternative names')
+    if kind not in KINDS_OF_NAMES or not separator or not subject:
+        raise Unfit(
+            'must be "CN=…", the common name of the subject, or "DNS=…", "URI=…" or "EMAIL=…", one of its alternative '
+            "names"
+        )
     return said
 
 
@@ -57,7 +61,7 @@ class Listed:
     name: str
     roles: frozenset[Role]
     uid: int | None
-    certificate: str | None  # CN=… or SAN=…
+    certificate: str | None  # CN=…, DNS=…, URI=… or EMAIL=…
     token: str | None  # path of a file with the token's digest
     workspaces: tuple[str, ...]
     approves: frozenset[str]

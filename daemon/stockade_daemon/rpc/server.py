@@ -3,6 +3,7 @@
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 import grpc
@@ -27,6 +28,7 @@ from stockade.v1 import (
     sessions_pb2_grpc,
 )
 from stockade_daemon.errors import ConfigurationError
+from stockade_daemon.listening import Address, Listening
 from stockade_daemon.pipeline.context import Services
 from stockade_daemon.pipeline.engine import Engine
 from stockade_daemon.pipeline.rules import Rules
@@ -37,6 +39,7 @@ from stockade_daemon.rpc.broker import Broker
 from stockade_daemon.rpc.callers import Callers
 from stockade_daemon.rpc.calls import CallsService
 from stockade_daemon.rpc.catalog import CatalogService
+from stockade_daemon.rpc.certificates import Certificates
 from stockade_daemon.rpc.daemon import DaemonService
 from stockade_daemon.rpc.events import EventsService
 from stockade_daemon.rpc.profiles import ProfilesService
@@ -54,10 +57,15 @@ _OPTIONS = (
 
 @asynccontextmanager
 async def serving(
-    socket: Path, services: Services, engine: Engine, rules: Rules, callers: Callers
-) -> AsyncIterator[str]:
-    """Serves every service on `socket` while the block runs; gives the address. Its mode is 0600, or 0666 where several
-    users share it.
+    socket: Path,
+    services: Services,
+    engine: Engine,
+    rules: Rules,
+    callers: Callers,
+    listening: Listening | None = None,
+) -> AsyncIterator[list[str]]:
+    """Serves every service on `socket`, and where `listening` says, while the block runs; gives the addresses. The
+    socket's mode is 0600, or 0666 where several users share it. Raises ConfigurationError.
 
     The caller holds the socket's lock. At the end, streams are told to end and requests under way get a moment.
     """
@@ -79,24 +87,42 @@ async def serving(
     names = [service.full_name for file in FILES for service in file.DESCRIPTOR.services_by_name.values()]
     health_name = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
     reflection.enable_server_reflection([*names, health_name, reflection.SERVICE_NAME], server)
-    address = f"unix:{socket}"
+    # Before anything listens: what is wrong with them ends the start.
+    certificates = Certificates(listening.tls) if listening is not None and listening.tls is not None else None
+    addresses = [f"unix:{socket}"]
     # The directory is 0700; the mask keeps the socket itself closed from its first moment.
     mask = os.umask(0o111 if callers.shared else 0o177)
     try:
-        server.add_insecure_port(address)
+        server.add_insecure_port(addresses[0])
     except RuntimeError as error:
         raise ConfigurationError(
             f"{socket}: cannot listen here ({error}); choose another path with --socket"
         ) from error
     finally:
         os.umask(mask)
+    if listening is not None:
+        addresses.append(_listen(server, listening.address, certificates))
     with Broker.serving(callers.local, broker(socket)) if callers.shared else nullcontext():
         await server.start()
         for name in ["", *names]:
             await health.set(name, health_pb2.HealthCheckResponse.SERVING)
         try:
-            yield address
+            yield addresses
         finally:
             await health.enter_graceful_shutdown()
             services.approvals.close()
             await server.stop(grace=1.0)
+
+
+def _listen(server: grpc.aio.Server, place: Address, certificates: Certificates | None) -> str:
+    """The address, with the port that it really has. Raises ConfigurationError."""
+    try:
+        if certificates is None:
+            port = server.add_insecure_port(str(place))
+        else:
+            port = server.add_secure_port(str(place), certificates.credentials())
+    except RuntimeError as error:
+        raise ConfigurationError(
+            f"{place}: cannot listen here ({error}); choose another address with --listen"
+        ) from error
+    return f"{'tcp' if certificates is None else 'tls'}:{replace(place, port=port)}"
