@@ -118,7 +118,8 @@ class Files(Protocol):
     def write(self, path: str, content: bytes) -> Committed:
         """States a write intent: these are the bytes of the file, or of a new one, from now on; returns as `edit` does.
 
-        A file that is there must have been read to its end and be unchanged since. Directories are made as needed.
+        A file that is there must have been read to its end and be unchanged since. Directories are made as needed. The
+        bytes are taken as they are: in which encoding, the tool decides, also over a file in another one.
         """
 
     def entries(self, path: str, *, first: int = 1, most: int = 1000) -> Listing:

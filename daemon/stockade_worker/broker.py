@@ -57,8 +57,11 @@ class Broker:
         blob = b"".join(span.replacement for span in spans)
         return _committed(self._ask({"type": "edit-intent", "handle": file.handle, "spans": borders}, blob).header)
 
-    def write(self, path: str, content: bytes) -> Committed:
-        return _committed(self._ask({"type": "write-intent", "path": path}, content).header)
+    def write(self, path: str, content: bytes, *, encoding_chosen: bool = True) -> Committed:
+        """`encoding_chosen` is false where the content is text that is UTF-8 only because nobody said otherwise: over
+        text in another encoding that is refused. Bytes of a tool of one's own are what it has chosen."""
+        header = {"type": "write-intent", "path": path, "encoding_chosen": encoding_chosen}
+        return _committed(self._ask(header, content).header)
 
     def entries(self, path: str, *, first: int = 1, most: int = 1000) -> Listing:
         frame = self._ask({"type": "list", "path": path, "first": first, "most": most})

@@ -25,9 +25,10 @@ def item(content: Any, status: Any = "pending", **more: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     "wish",
     [
-        lambda: wishes.write(Frame({"type": "write-intent"}, b"x")),
-        lambda: wishes.write(Frame({"type": "write-intent", "path": 1}, b"x")),
-        lambda: wishes.write(Frame({"type": "write-intent", "path": "\ud800"}, b"x")),
+        lambda: wishes.write(Frame({"type": "write-intent", "encoding_chosen": True}, b"x")),
+        lambda: wishes.write(Frame({"type": "write-intent", "path": 1, "encoding_chosen": True}, b"x")),
+        lambda: wishes.write(Frame({"type": "write-intent", "path": "\ud800", "encoding_chosen": True}, b"x")),
+        lambda: wishes.write(Frame({"type": "write-intent", "path": "a", "encoding_chosen": 1}, b"x")),
         lambda: wishes.window(Frame({"type": "list", "path": ".", "first": 0, "most": 1})),
         lambda: wishes.window(Frame({"type": "list", "path": ".", "first": 1, "most": 10**9})),
         lambda: wishes.window(Frame({"type": "list", "path": ".", "first": True, "most": 1})),
@@ -58,4 +59,5 @@ def test_what_is_well_formed_is_taken() -> None:
         "todos": [item("a"), item("b", "completed")]
     }
     assert wishes.image(Frame({"type": "image"}, b"GIF89a"), READ).mime == "image/gif"
-    assert wishes.write(Frame({"type": "write-intent", "path": "a"}, b"\xff")).content == b"\xff"
+    wish = wishes.write(Frame({"type": "write-intent", "path": "a", "encoding_chosen": False}, b"\xff"))
+    assert (wish.content, wish.encoding_chosen) == (b"\xff", False)

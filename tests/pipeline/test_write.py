@@ -113,6 +113,32 @@ async def test_an_encoding_that_is_named_is_used(
     assert (workspace / "b.txt").read_bytes() == written
 
 
+@pytest.mark.parametrize(
+    ("encoding", "own"), [("latin-1", "that it was read with"), ("utf-16", "encoding='utf-16'"), ("utf-16-le", "utf-8")]
+)
+async def test_a_file_that_is_not_utf_8_is_replaced_only_where_the_encoding_is_named(
+    session: Session, workspace: Path, encoding: str, own: str
+) -> None:
+    before = "café 1\n".encode(encoding) * (1 if encoding == "utf-16" else 3)
+    (workspace / "b.txt").write_bytes(before)
+    assert (await session.call("read", path="b.txt", encoding=encoding)).ok
+    refused = await session.call("write", path="b.txt", content="café 2\n")
+    assert refused.error is not None
+    assert refused.error.code == "FS_NOT_UTF8"
+    assert own in refused.error.message
+    assert (workspace / "b.txt").read_bytes() == before
+    kept = await session.call("write", path="b.txt", content="café 2\n", encoding=encoding)
+    assert value(kept)["style"] == {}
+    assert (workspace / "b.txt").read_bytes() == "café 2\n".encode(encoding)
+    converted = value(await session.call("write", path="b.txt", content="café 3\n", encoding="utf-8"))
+    style = converted["style"]
+    assert isinstance(style, dict)
+    assert style["encoding"] == {"before": "other" if encoding == "latin-1" else "utf-16", "after": "utf-8"}
+    assert "encoding changes from" in str(converted["note"])
+    assert (workspace / "b.txt").read_bytes() == "café 3\n".encode()
+    assert (await session.call("write", path="b.txt", content="café 4\n")).ok
+
+
 async def test_content_that_an_encoding_cannot_carry_is_refused(session: Session, workspace: Path) -> None:
     assert code(await session.call("write", path="b.txt", content="€", encoding="latin-1")) == "INVALID_ARGS"
     assert code(await session.call("write", path="b.txt", content="x", encoding="nothing")) == "INVALID_ARGS"

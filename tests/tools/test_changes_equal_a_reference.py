@@ -185,6 +185,35 @@ def test_a_write_is_its_text_in_its_encoding_or_nothing(
 
 
 @FAST
+@given(file=files(), content=TEXTS)
+@example(file=(b"caf\xe9\n", "latin-1"), content="a")
+@example(file=(codecs.BOM_UTF16_LE, "utf-16"), content="a")
+@example(file=("a".encode("utf-16-be"), "utf-16-be"), content="a")
+@example(file=(b"\xe9\0", "latin-1"), content="a")
+@example(file=(b"GIF89a\xe9", "latin-1"), content="a")
+def test_a_write_that_names_no_encoding_replaces_no_text_of_another(
+    root: Path, workspace: Workspace, runner: asyncio.Runner, file: tuple[bytes, str], content: str
+) -> None:
+    """Text is what has no NUL and no signature of a binary format, or has a byte-order mark."""
+    before, encoding = file
+    trial = Trial(root, Bodies(workspace, runner), before)
+    try:
+        trial.bodies.call("read", path="a", encoding=encoding)
+    except ToolError:
+        return
+    code = ""
+    try:
+        trial.bodies.call("write", path="a", content=content)
+    except ToolError as error:
+        code = error.code
+        assert code == "FS_NOT_UTF8"
+    assert trial.file.read_bytes() == (before if code else content.encode())
+    marked = before.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE))
+    if marked or (b"\0" not in before and not before.startswith(b"GIF89a")):
+        assert (code == "FS_NOT_UTF8") == (marked or text_of(before, "utf-8") is None)
+
+
+@FAST
 @given(before=st.binary(max_size=60), spans=st.lists(st.tuples(st.integers(0, 60), st.binary(max_size=6)), max_size=6))
 def test_an_edit_of_any_bytes_by_latin_1_changes_the_matched_ones_alone(
     root: Path, workspace: Workspace, runner: asyncio.Runner, before: bytes, spans: list[tuple[int, bytes]]

@@ -9,7 +9,8 @@
 | any of it, or absence  | other bytes    | FS_STALE_VERSION       | FS_STALE_VERSION                       |
 | any of it, or absence  | nothing        | create (says so)       | FS_NOT_FOUND                           |
 
-Content decides, never a clock or an inode number. Staleness is found before anything is matched or measured.
+A write replaces text that is not UTF-8 only where the call names an encoding, else it is FS_NOT_UTF8. Content decides,
+never a clock or an inode number. Staleness is found before anything is matched or measured.
 """
 
 from collections.abc import Mapping
@@ -17,14 +18,14 @@ from types import MappingProxyType
 from typing import Final
 
 from stockade_daemon.errors import GateRefusal
+from stockade_daemon.gate import encodings, style
 from stockade_daemon.gate import spans as spans_
-from stockade_daemon.gate import style
 from stockade_daemon.gate.content import MAX_FILE_BYTES, Snapshot, digest_of, lines_of
 from stockade_daemon.gate.difference import difference
 from stockade_daemon.gate.intents import EditIntent, Planned, WriteIntent
 from stockade_daemon.gate.names import shown
 from stockade_daemon.gate.observations import Observation, Ranges, covers
-from stockade_daemon.gate.refusals import changed, not_observed, stale, too_large
+from stockade_daemon.gate.refusals import changed, not_observed, not_utf8, stale, too_large
 from stockade_daemon.values import Json
 
 _NOTHING: Final[Mapping[str, Json]] = MappingProxyType({})
@@ -78,6 +79,8 @@ def plan_write(
             f"{shown(asked)} has {disk.lines} lines and this session has seen only a part of them. "
             "Read the rest with `read`, then repeat the call; or change the lines that were shown with `edit`.",
         )
+    if not intent.encoding_chosen and encodings.encoding_of(disk.content) in encodings.NOT_UTF8:
+        raise not_utf8(asked, encodings.mark_of(disk.content))
     changed_style = style.changes(disk.content, intent.content)
     return _planned(real, asked, disk, intent.content, note=style.said(changed_style), changed_style=changed_style)
 

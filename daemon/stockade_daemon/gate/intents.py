@@ -29,6 +29,7 @@ class WriteIntent:
 
     path: str
     content: bytes
+    encoding_chosen: bool = True  # false: the content is text, and UTF-8 only because the call names no encoding
 
 
 @dataclass(frozen=True, slots=True)

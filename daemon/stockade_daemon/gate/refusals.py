@@ -114,6 +114,17 @@ def binary(path: bytes, size: int) -> GateRefusal:
     )
 
 
+def not_utf8(path: bytes, mark: str | None) -> GateRefusal:
+    """Refuses text that would be written as UTF-8 over a file in another encoding; `mark`: which, where it is known."""
+    what = "is not UTF-8" if mark is None else f"is {mark.upper()}, not UTF-8"
+    own = "the `encoding` that it was read with" if mark is None else f"encoding={mark!r}"
+    return GateRefusal(
+        "FS_NOT_UTF8",
+        f"{shown(path)} {what}, and the call names no encoding. Repeat it with {own}, which the file keeps then, "
+        "or with encoding='utf-8', which converts it.",
+    )
+
+
 def too_large(path: bytes, size: int, limit: int) -> GateRefusal:
     return GateRefusal(
         "FS_TOO_LARGE",

@@ -1,24 +1,18 @@
-"""What a rewrite of a file changes besides its text: line endings, the newline at its end, its byte-order mark.
+"""What a rewrite of a file changes besides its text: line endings, newline at its end, byte-order mark, encoding.
 
 A write is literal, so these change when the new text has others. Whoever approves it, and the agent, is told.
 """
 
-import codecs
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from stockade_daemon.gate import encodings
 from stockade_daemon.values import Json
 
-_MARKS: Final = (
-    # UTF-32's mark begins with that of UTF-16.
-    (codecs.BOM_UTF32_LE, "utf-32"),
-    (codecs.BOM_UTF32_BE, "utf-32"),
-    (codecs.BOM_UTF16_LE, "utf-16"),
-    (codecs.BOM_UTF16_BE, "utf-16"),
-    (codecs.BOM_UTF8, "utf-8"),
-)
 _NAMES: Final = {"lf": "LF", "crlf": "CRLF", "mixed": "a mixture of LF and CRLF"}
+_WIDE: Final = ("utf-16", "utf-32")
+_ENCODINGS: Final = {"utf-8": "UTF-8", "utf-16": "UTF-16", "utf-32": "UTF-32", encodings.OTHER: "one that is not UTF-8"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +20,15 @@ class _Style:
     line_endings: str | None  # lf, crlf, mixed; None: it has no newline
     final_newline: bool | None  # None: it is empty
     byte_order_mark: str | None
+    encoding: str | None  # ascii, utf-8, utf-16, utf-32, other; None: nothing can be said
 
 
 def changes(before: bytes, after: bytes) -> dict[str, Json]:
-    """`line_endings`, `final_newline`, `byte_order_mark`, as far as they differ, each with `before` and `after`.
+    """`line_endings`, `final_newline`, `byte_order_mark`, `encoding`, as far as they differ, each with `before` and
+    `after`.
 
-    Content without a line has no line endings to change, and empty content no end.
+    Content without a line has no line endings to change, and empty content no end. ASCII is the same text in UTF-8 and
+    in nearly every other encoding but UTF-16 and UTF-32.
     """
     old, new = _style(before), _style(after)
     found: dict[str, Json] = {}
@@ -41,6 +38,8 @@ def changes(before: bytes, after: bytes) -> dict[str, Json]:
         found["final_newline"] = {"before": old.final_newline, "after": new.final_newline}
     if old.byte_order_mark != new.byte_order_mark:
         found["byte_order_mark"] = {"before": old.byte_order_mark, "after": new.byte_order_mark}
+    if _are_others({old.encoding, new.encoding}):
+        found["encoding"] = {"before": _unicode(old.encoding), "after": _unicode(new.encoding)}
     return found
 
 
@@ -61,14 +60,27 @@ def said(style: Mapping[str, Json]) -> str:
                 clauses.append(f"the byte-order mark ({before}) is removed")
             case "byte_order_mark":
                 clauses.append(f"the byte-order mark changes from {before} to {after}")
+            case "encoding":
+                names = _ENCODINGS[str(before)], _ENCODINGS[str(after)]
+                clauses.append(f"the encoding changes from {names[0]} to {names[1]}")
     return "; ".join(clauses)
 
 
 def _style(content: bytes) -> _Style:
-    mark = next((name for each, name in _MARKS if content.startswith(each)), None)
-    if mark in ("utf-16", "utf-32"):
+    mark, encoding = encodings.mark_of(content), encodings.encoding_of(content)
+    if encoding in _WIDE and (wide := encodings.wide(content)) is not None:
         # In these a newline has more bytes than one.
-        content = content.decode(mark, "replace").encode("utf-8", "replace")
+        content = wide.text.encode("utf-8")
     feeds, pairs = content.count(b"\n"), content.count(b"\r\n")
     endings = None if feeds == 0 else "lf" if pairs == 0 else "crlf" if pairs == feeds else "mixed"
-    return _Style(endings, content.endswith(b"\n") if content else None, mark)
+    return _Style(endings, content.endswith(b"\n") if content else None, mark, encoding)
+
+
+def _are_others(pair: set[str | None]) -> bool:
+    """Whether two encodings are known to be different ones."""
+    return len(pair) == 2 and None not in pair and ("ascii" not in pair or not pair.isdisjoint(_WIDE))
+
+
+def _unicode(encoding: str | None) -> str | None:
+    """ASCII beside UTF-16 or UTF-32 is UTF-8 of few characters."""
+    return "utf-8" if encoding == "ascii" else encoding

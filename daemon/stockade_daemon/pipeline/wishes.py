@@ -1,6 +1,6 @@
 """What a body wishes, read from its frames as if each were a lie.
 
-    write-intent   path; the content is the blob
+    write-intent   path, encoding_chosen; the content is the blob
     edit-intent    a handle of an opened file, and spans of it
     locate         path
     list           path, first, most
@@ -56,7 +56,10 @@ def name(real: bytes) -> dict[str, Json]:
 
 
 def write(frame: Frame) -> WriteIntent:
-    return WriteIntent(path=path(frame), content=frame.blob)
+    chosen = frame.header.get("encoding_chosen")
+    if not isinstance(chosen, bool):
+        raise broken("a malformed write-intent")
+    return WriteIntent(path=path(frame), content=frame.blob, encoding_chosen=chosen)
 
 
 def spans(frame: Frame) -> tuple[Span, ...]:

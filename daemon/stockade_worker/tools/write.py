@@ -3,17 +3,19 @@
 from collections.abc import Mapping
 from typing import Any
 
-from stockade_toolkit import Answer, Files, ToolError
+from stockade_toolkit import Answer, ToolError
+from stockade_worker.broker import Broker
 from stockade_worker.tools import names, text
 
 
-def run(arguments: Mapping[str, Any], files: Files) -> Answer:
-    content, encoding = arguments["content"], text.known(arguments.get("encoding") or "utf-8")
+def run(arguments: Mapping[str, Any], files: Broker) -> Answer:
+    content, named = arguments["content"], arguments.get("encoding")
+    encoding = text.known(named or "utf-8")
     try:
         data = content.encode(encoding)
     except UnicodeError as error:
         raise ToolError("INVALID_ARGS", f"content cannot be written as {encoding}: {error}; name another") from None
-    done = files.write(arguments["path"], data)
+    done = files.write(arguments["path"], data, encoding_chosen=bool(named))
     created = done.operation == "create"
     value: dict[str, Any] = {
         **names.entry(done.name),
