@@ -16,7 +16,7 @@ PROTOC = PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m grpc_tools.protoc -I pr
 unexport PYTHONPATH PYTHONHOME
 
 .DELETE_ON_ERROR:
-.PHONY: help install proto proto-check catalog check test probes cases faults rivals swap mishaps soak bench proxy demo wheel force
+.PHONY: help install proto proto-check catalog check test probes cases examples faults rivals swap mishaps soak bench proxy demo wheel force
 
 help:  ## list these verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -51,6 +51,10 @@ probes: $(STAMP)  ## ask every isolation probe: all profiles, all ways in, as ro
 
 cases: $(STAMP)  ## play every conformance case, our variations too, through the client; ARGS: --area, --id, --jobs
 	$(BIN)/python tests/conformance/run_cases.py tests/conformance/file-cases.jsonl tests/conformance/own-cases.jsonl $(ARGS)
+
+examples: $(STAMP)  ## try each property with many examples that nobody tried before; ARGS: --hypothesis-seed N, files
+	STOCKADE_TEST_EXAMPLES=20 $(BIN)/pytest -q --hypothesis-profile=search --hypothesis-show-statistics \
+		tests/profiles/test_tighten.py tests/tools/test_changes_equal_a_reference.py $(ARGS)
 
 faults: $(STAMP)  ## kill daemon, zygote, mounter or worker in the middle of calls; ARGS: --runs, --seed
 	$(BIN)/python -m tests.faults $(ARGS)

@@ -37,7 +37,9 @@ if TYPE_CHECKING:
     from stockade_client.private import local_daemon
     from stockade_client.results import CallResult, Failure, Image, Layer, Resolution, Usage
     from stockade_client.session import Session
+    from stockade_client.tls import Tls
     from stockade_client.values import (
+        Caller,
         CallUnderWay,
         Catalog,
         CheckedTools,
@@ -79,8 +81,10 @@ _HOMES: Final[dict[str, tuple[str, ...]]] = {
     "private": ("local_daemon",),
     "results": ("CallResult", "Failure", "Image", "Layer", "Resolution", "Usage"),
     "session": ("Session",),
+    "tls": ("Tls",),
     "values": (
         "CallUnderWay",
+        "Caller",
         "Catalog",
         "CheckedTools",
         "DaemonInfo",
@@ -105,6 +109,7 @@ __all__ = [
     "Call",
     "CallResult",
     "CallUnderWay",
+    "Caller",
     "Catalog",
     "CheckedTools",
     "Daemon",
@@ -134,6 +139,7 @@ __all__ = [
     "SessionInfo",
     "StockadeError",
     "Stream",
+    "Tls",
     "TooLarge",
     "Tool",
     "ToolCall",

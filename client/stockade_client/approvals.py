@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from stockade.v1 import approvals_pb2
 from stockade_client import ids, wire
@@ -18,6 +18,9 @@ from stockade_client.errors import NotFound, NotPossible, StockadeError
 from stockade_client.following import HEARTBEAT_S, messages
 from stockade_client.link import Link, Stream
 from stockade_client.results import Json
+
+_LEASE_S: Final = 30.0  # of a claim; it is renewed three times as often
+_RELEASE_S: Final = 1.0  # what the end of a claim may take; it ends by itself as well
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +50,25 @@ class Ask:
         self.shown_hash: str = hashlib.sha256(message.card).hexdigest()
         self.asked_ms: int = message.asked_ms
         self.expires_ms: int = message.expires_ms  # 0: does not expire while its approver stays
+        self.asked_by: str = message.asked_by  # the principal whose session it is; empty: not known
         self.answer: Answer | None = None  # what was answered through this object
         self._decision_id = ids.new("decision")
+        self._claim_id = ids.new("claim")
+        self.update(message)
+
+    def update(self, message: approvals_pb2.Ask) -> None:
+        """Takes over what has become of it."""
+        # Who looks at it: since when (0: nobody does), the principal in the daemon's word (empty: not known), and what
+        # the claimer calls itself.
+        self.claimed_ms: int = message.claimed_ms
+        self.claimed_by: str = message.claimed_by
+        self.claimed_name: str = message.claimed_name
+        # How it ended: empty while it waits; allowed, rejected, withdrawn, expired, unavailable, changed; gone, where
+        # it ended unseen while the daemon could not be reached.
+        self.ended: str = wire.end_of(message.ended)
+        self.ended_ms: int = message.ended_ms
+        self.ended_by: str = message.ended_by  # the principal who answered; empty: nobody, or not known
+        self.ended_reason: str = message.ended_reason
 
     def __repr__(self) -> str:
         return f"<Ask {self.ask_id} {self.tool} {self.shown_hash[:8]}>"
@@ -72,20 +92,51 @@ class Ask:
         self.answer = Answer(response.allow, response.reason, response.decided_ms)
         return self.answer
 
+    @asynccontextmanager
+    async def claim(self, name: str = "") -> AsyncIterator[None]:
+        """Shows other approvers that somebody looks at this ask, for as long as the block runs.
+
+        A hint: it locks nothing, and where it cannot be given nothing is raised. `name`: how the claimer is to be
+        shown, one line of at most 80 characters.
+        """
+        claiming = asyncio.ensure_future(self._claim_on(name))
+        try:
+            yield
+        finally:
+            claiming.cancel()
+            await asyncio.wait([claiming])
+            with contextlib.suppress(StockadeError, TimeoutError):
+                async with asyncio.timeout(_RELEASE_S):
+                    await self._claim(name, 0.0)
+
+    async def _claim_on(self, name: str) -> None:
+        with contextlib.suppress(StockadeError):
+            while True:
+                await self._claim(name, _LEASE_S)
+                await asyncio.sleep(_LEASE_S / 3)
+
+    async def _claim(self, name: str, seconds: float) -> None:
+        request = approvals_pb2.ClaimRequest(ask_id=self.ask_id, claim_id=self._claim_id, name=name, lease_s=seconds)
+        await self._link.ask(self._link.approvals.Claim, request, "show who looks at an ask", patient=seconds > 0)
+
 
 # Given each ask. True and False are the answer; None means that it called `decide` itself.
 Approve: TypeAlias = Callable[[Ask], Awaitable[bool | None]]
 
 
 @asynccontextmanager
-async def watching(link: Link, session_id: str = "", *, heartbeat_s: float = HEARTBEAT_S) -> AsyncIterator[Stream[Ask]]:
+async def watching(
+    link: Link, session_id: str = "", *, changes: bool = False, heartbeat_s: float = HEARTBEAT_S
+) -> AsyncIterator[Stream[Ask]]:
     """Asks that wait, then new ones as they come. While this is open, the caller counts as an approver.
 
-    heartbeat_s: as of events.read.
+    changes: an ask comes again, as the same object, whenever who looks at it changes, and once more when it has
+    `ended`; not from a daemon without the feature "ask-changes". heartbeat_s: as of events.read.
     """
     attached = asyncio.get_running_loop().create_future()
     beat_s = heartbeat_s if link.heartbeats else 0.0
-    async with Stream(_asks(link, session_id, attached, beat_s)) as asks:
+    request = approvals_pb2.WatchAsksRequest(session_id=session_id, heartbeat_s=beat_s, changes=changes)
+    async with Stream(_asks(link, request, attached)) as asks:
         first = asyncio.ensure_future(anext(asks))
         try:
             # The daemon sends its headers once the approver is registered: before that a call that asks would
@@ -111,27 +162,43 @@ async def _rejoined(first: asyncio.Future[Ask], rest: Stream[Ask]) -> AsyncGener
 
 
 async def _asks(
-    link: Link, session_id: str, attached: asyncio.Future[None], beat_s: float
+    link: Link, request: approvals_pb2.WatchAsksRequest, attached: asyncio.Future[None]
 ) -> AsyncGenerator[Ask, None]:
-    request = approvals_pb2.WatchAsksRequest(session_id=session_id, heartbeat_s=beat_s)
-    seen: set[str] = set()  # a stream that is opened again begins with all that still wait
+    known: dict[str, Ask] = {}
+    again: set[str] = set()  # a stream that is opened again begins with all that still wait
     over = link
 
     def stream(used: Link) -> object:
         nonlocal over
         over = used
-        return used.approvals.Watch(request, metadata=link.metadata)
+        return used.approvals.Watch(request, metadata=used.metadata)
 
     def begun() -> None:
+        again.clear()
         if not attached.done():
             attached.set_result(None)
 
-    reading = messages(link, stream, approvals_pb2.Ask, beat_s=beat_s, what="watch for asks", begun=begun)
+    reading = messages(link, stream, approvals_pb2.Ask, beat_s=request.heartbeat_s, what="watch for asks", begun=begun)
     async with aclosing(reading) as read:
         async for message in read:
-            if not message.heartbeat and message.ask_id not in seen:
-                seen.add(message.ask_id)
-                yield Ask(link, message, anew=over is not link)
+            if message.heartbeat:
+                continue
+            if message.all_sent:
+                for gone in [ask for ask_id, ask in known.items() if ask_id not in again]:
+                    gone.ended = "gone"
+                    del known[gone.ask_id]
+                    yield gone
+                continue
+            again.add(message.ask_id)
+            ask = known.get(message.ask_id)
+            if ask is None:
+                ask = known[message.ask_id] = Ask(link, message, anew=over is not link)
+                yield ask
+            elif request.changes:
+                ask.update(message)
+                if ask.ended:
+                    del known[message.ask_id]
+                yield ask
 
 
 @asynccontextmanager

@@ -7,9 +7,11 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Literal
 
+from grpc import aio
+
 from stockade.v1 import calls_pb2, catalog_pb2, daemon_pb2, sessions_pb2
 from stockade_client import approvals, events, ids, profiles, wire
-from stockade_client.addresses import ENVIRONMENT_VARIABLE, socket_path
+from stockade_client.addresses import ENVIRONMENT_VARIABLE, network, socket_path
 from stockade_client.approvals import Approve, Ask
 from stockade_client.calls import LAST_TRY_S, Call
 from stockade_client.errors import Incompatible, InvalidRequest, NoAnswer, NoDaemon, StockadeError
@@ -18,6 +20,7 @@ from stockade_client.inspection import Inspection
 from stockade_client.link import PATIENCE_S, Link, Stream, opened
 from stockade_client.results import CallResult
 from stockade_client.session import Session
+from stockade_client.tls import Tls
 from stockade_client.values import (
     CallUnderWay,
     Catalog,
@@ -34,21 +37,25 @@ PROTOCOL = "stockade.v1"
 
 @asynccontextmanager
 async def connect(
-    address: str, token: str | None = None, *, on_away: Callable[[], None] | None = None
+    address: str, token: str | None = None, *, tls: Tls | None = None, on_away: Callable[[], None] | None = None
 ) -> AsyncIterator["Daemon"]:
-    """A connection to the daemon at `address` (unix:/path/daemon.sock), closed with all its streams at the
-    end.
+    """A connection to the daemon at `address` (unix:/path/daemon.sock, or tls:HOST:PORT), closed with all its streams
+    at the end.
 
+    token: as the daemon's admin gave it. Where several users of a host share a daemon, one is got by itself.
+    tls: the certificates for an address tls:…; without, the daemon's must be of an authority that the system knows.
     on_away: called each time that the daemon went away and is waited for.
 
     Raises NoDaemon when nothing answers there, Incompatible when it speaks another protocol.
     """
-    async with opened(address, token) as link:
+    async with opened(address, token, tls) as link:
         # A first connection that fails is an answer; only a daemon that was there may be waited for.
         link.patience_s = 0.0
         try:
             response = await link.ask(link.daemon.GetInfo, daemon_pb2.GetInfoRequest(), "introduce itself")
         except NoAnswer as error:
+            if network(address) is not None:
+                raise NoDaemon(f"no daemon answers at {address}: {_why(error)}") from error
             raise NoDaemon(
                 f"nothing answers at {address}; start a daemon there with `stockaded serve --socket "
                 f"{shlex.quote(socket_path(address))}`, or have the command start a private one: --private, or unset "
@@ -230,11 +237,25 @@ class Daemon:
         return await call.resolve_unknown(outcome, note)
 
     def approvals(
-        self, session_id: str = "", *, heartbeat_s: float = HEARTBEAT_S
+        self, session_id: str = "", *, changes: bool = False, heartbeat_s: float = HEARTBEAT_S
     ) -> AbstractAsyncContextManager[Stream[Ask]]:
         """Asks of one session, or of all that this caller may see: `async with … as asks: async for ask in asks`.
+
+        changes: an ask comes again, as the same object, when who looks at it changes, and when it has `ended`.
         heartbeat_s: as of events.read."""
-        return approvals.watching(self._link, session_id, heartbeat_s=heartbeat_s)
+        return approvals.watching(self._link, session_id, changes=changes, heartbeat_s=heartbeat_s)
+
+
+def _why(error: NoAnswer) -> str:
+    """What became of a connection over the network, as far as that can be told from here."""
+    cause = error.__cause__
+    said = (cause.details() or "") if isinstance(cause, aio.AioRpcError) else ""
+    if "CERTIFICATE_VERIFY_FAILED" in said or "Hostname" in said:
+        return f"its certificate is not one to trust ({said[-200:]}); give its authority's, and use a name that it has"
+    return (
+        f"{said[-200:]}; where it is there, it refuses what this client shows: a certificate of its own authority, not "
+        "expired, is wanted by most"
+    )
 
 
 async def _close_on_the_way_out(session: Session, link: Link) -> None:

@@ -6,6 +6,16 @@ from stockade_client.results import Json, Layer
 
 
 @dataclass(frozen=True, slots=True)
+class Caller:
+    """Somebody, as the daemon knows him."""
+
+    name: str = ""  # uid:N, or what the daemon's configuration calls him
+    roles: tuple[str, ...] = ()  # agent | approver | admin
+    answers_own_asks: bool = False  # may answer what is asked about his own sessions
+    approves: tuple[str, ...] = ()  # as an approver, names of those whose sessions they are; empty: everybody's
+
+
+@dataclass(frozen=True, slots=True)
 class DaemonInfo:
     """What a daemon is and what it can do."""
 
@@ -18,6 +28,7 @@ class DaemonInfo:
     machine: str
     profiles: tuple[str, ...]  # names that a session can be opened with
     private: bool  # started by a client for its own lifetime
+    caller: Caller = field(default_factory=Caller)  # whom the daemon takes this client for
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +76,7 @@ class SessionInfo:
     last_seq: int
     tightening: str = ""  # TOML that narrows the profile for this session; empty: nothing does
     tools: tuple[str, ...] = ()  # names of those that it offers; empty: all
+    principal: str = ""  # whose it is
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,3 +175,4 @@ class Event:
     time_ms: int  # milliseconds since 1970, UTC
     body: dict[str, Json]
     version: int = 1  # of the body's shape, by type
+    principal: str = ""  # who caused it; "daemon": nobody else; empty: recorded by a daemon that did not know

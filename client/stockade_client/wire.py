@@ -13,6 +13,7 @@ from stockade.v1 import approvals_pb2, calls_pb2, catalog_pb2, daemon_pb2, event
 from stockade_client import errors
 from stockade_client.results import CallResult, Failure, Image, Json, Layer, Resolution, Usage
 from stockade_client.values import (
+    Caller,
     CallUnderWay,
     Catalog,
     DaemonInfo,
@@ -48,6 +49,15 @@ _BY_STATUS: Final[dict[str, type[errors.RequestRefused]]] = {
         errors.NotPossible,
         errors.TooLarge,
     )
+}
+
+_ENDS: Final[dict[int, str]] = {
+    approvals_pb2.ASK_END_ALLOWED: "allowed",
+    approvals_pb2.ASK_END_REJECTED: "rejected",
+    approvals_pb2.ASK_END_WITHDRAWN: "withdrawn",
+    approvals_pb2.ASK_END_EXPIRED: "expired",
+    approvals_pb2.ASK_END_UNAVAILABLE: "unavailable",
+    approvals_pb2.ASK_END_CHANGED: "changed",
 }
 
 
@@ -178,6 +188,7 @@ def event_of(message: events_pb2.Event) -> Event:
         time_ms=message.time_ms,
         body=body if isinstance(body, dict) else {"body": body},
         version=message.version,
+        principal=message.principal,
     )
 
 
@@ -193,6 +204,7 @@ def session_of(message: sessions_pb2.Session) -> SessionInfo:
         last_seq=message.last_seq,
         tightening=message.tightening.decode("utf-8", "replace"),
         tools=tuple(message.tools),
+        principal=message.principal,
     )
 
 
@@ -221,6 +233,12 @@ def info_of(message: daemon_pb2.GetInfoResponse) -> DaemonInfo:
         machine=message.machine,
         profiles=tuple(message.profiles),
         private=message.private,
+        caller=Caller(
+            message.caller.name,
+            tuple(message.caller.roles),
+            message.caller.answers_own_asks,
+            tuple(message.caller.approves),
+        ),
     )
 
 
@@ -241,6 +259,11 @@ def examination_of(message: daemon_pb2.DoctorResponse) -> Examination:
             for each in message.profiles
         ),
     )
+
+
+def end_of(ended: int) -> str:
+    """How an ask ended, in one word; empty while it waits. An end that this client does not know is `gone`."""
+    return _ENDS.get(ended, "gone") if ended else ""
 
 
 def card_of(message: approvals_pb2.Ask) -> dict[str, Json]:

@@ -188,6 +188,13 @@ def text(most: int) -> Check[str]:
     return check
 
 
+def flag(value: object) -> bool:
+    """True or false."""
+    if not isinstance(value, bool):
+        raise Unfit(f"must be true or false, not {_kind(value)}")
+    return value
+
+
 def one_of(*words: Word, refused: Mapping[str, str] | None = None) -> Check[Word]:
     """One of `words`. `refused` gives words that get an answer of their own."""
     by_text = {str(word): word for word in words}
@@ -246,6 +253,43 @@ def mapping(name: Check[str], each: Check[Item], *, most: int) -> Check[dict[str
                 faults.append(Unfit(f"{key!r} {unfit}", (key, *unfit.within)))
         _raise(faults)
         return result
+
+    return check
+
+
+def tables(keys: Sequence[Key[Any]], *, needed: Key[str], most: int) -> Check[tuple[dict[str, Any], ...]]:
+    """An array of at most `most` tables with these keys, whose names have no dots: what each sets, as its checks give
+    it back. Each sets `needed`, and no two the same."""
+
+    def check(value: object) -> tuple[dict[str, Any], ...]:
+        if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
+            raise Unfit("must be tables, each beneath a head in double brackets")
+        if len(value) > most:
+            raise Unfit(f"has {len(value)} tables; at most {most} are allowed, so remove some")
+        by_name = {key.name: key for key in keys}
+        found: list[dict[str, Any]] = []
+        faults: list[Unfit] = []
+        for index, element in enumerate(value):
+            fitting: dict[str, Any] = {}
+            for name, each in element.items():
+                if name not in by_name:
+                    near = nearest(name, by_name)
+                    hint = (
+                        f"the nearest valid key is {near!r}" if near else f"the keys are {', '.join(sorted(by_name))}"
+                    )
+                    faults.append(Unfit(f"has the unknown key {name!r}; {hint}", (index, name)))
+                    continue
+                try:
+                    fitting[name] = by_name[name].check(each)
+                except Unfit as unfit:
+                    faults += [Unfit(f"`{name}` {part}", (index, name, *part.within)) for part in (unfit, *unfit.more)]
+            if needed.name not in element:
+                faults.append(Unfit(f"lacks `{needed.name}` in table {index + 1}; give it one", (index,)))
+            elif any(fitting.get(needed.name) == each.get(needed.name, "") for each in found):
+                faults.append(Unfit(f"`{needed.name}` is the same a second time; choose another", (index, needed.name)))
+            found.append(fitting)
+        _raise(faults)
+        return tuple(found)
 
     return check
 

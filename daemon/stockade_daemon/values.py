@@ -3,7 +3,7 @@
 import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 # A JSON value as json_text.parse makes it: ints of any size, floats that are finite, dict order kept.
 Json: TypeAlias = bool | int | float | str | Sequence["Json"] | Mapping[str, "Json"] | None
@@ -13,6 +13,30 @@ Decision: TypeAlias = Literal["allow", "ask", "deny"]
 
 # What is recorded survives: a kill of the daemon, or a power cut too.
 Durability: TypeAlias = Literal["process", "power"]
+
+
+class Role(enum.StrEnum):
+    """What somebody may do."""
+
+    AGENT = "agent"  # sessions and calls of its own
+    APPROVER = "approver"  # sees sessions of others, and answers their asks
+    ADMIN = "admin"  # everything
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """Somebody on whose behalf a request is made; found out once for each."""
+
+    name: str  # `uid:N`, or what the configuration calls it
+    roles: frozenset[Role]
+    answers_own: bool = False  # may answer what is asked about its own sessions
+    approves: frozenset[str] = frozenset()  # as an approver: names of whose sessions; empty: everybody's
+    uid: int | None = None  # on this host, where the kernel told it
+    workspaces: tuple[str, ...] = ()  # at or below which it may open sessions; empty: what belongs to its uid
+
+
+# The daemon itself: what it does of its own accord, and on behalf of what runs inside it.
+ITSELF: Final = Principal("daemon", frozenset(Role), answers_own=True)
 
 
 class Access(enum.StrEnum):
@@ -187,6 +211,7 @@ class Session:
     profile: Profile
     approval_policy: Literal["ask", "never"]
     opened_ms: int
+    principal: str = ITSELF.name  # whose it is
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,3 +316,6 @@ class Event:
     call_id: str  # empty for events of the session itself
     time_ms: int
     body: Mapping[str, Json]
+    # Who caused it: of a call's, whoever started it; of an answer or an end, whoever gave it; `daemon` for what the
+    # daemon did of its own accord. Empty: recorded before that was.
+    principal: str = ITSELF.name

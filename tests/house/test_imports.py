@@ -23,7 +23,19 @@ PACKAGES = {
 }
 
 # Modules at the daemon's top level that every room may import, and that import each other only in this order.
-GROUND = ["errors", "values", "json_place", "json_text", "toml_text", "settings", "watching", "meanings", "trust"]
+GROUND = [
+    "errors",
+    "values",
+    "json_place",
+    "json_text",
+    "toml_text",
+    "settings",
+    "watching",
+    "meanings",
+    "trust",
+    "principals",
+    "listening",
+]
 ROOMS = ["policy", "registry", "gate", "sandbox", "profiles", "ledger"]
 # Modules that put the rooms together, and the settings that they are given: they may import everything.
 WIRING = ["__main__", "app", "config", "pages", "plugins"]

@@ -99,7 +99,7 @@ async def test_the_schema_itself_forbids_a_second_result_and_a_number_twice(ledg
     with closing(sqlite3.connect(path)) as outside:
         for seq, type_ in ((4, "tool/result"), (4, "tool/call"), (3, "x")):
             with pytest.raises(sqlite3.IntegrityError):
-                outside.execute("INSERT INTO events VALUES (1, ?, ?, 'c', 0, '{}', 1)", (seq, type_))
+                outside.execute("INSERT INTO events VALUES (1, ?, ?, 'c', 0, '{}', 1, 'x')", (seq, type_))
 
 
 async def test_a_large_value_is_kept_beside_the_event(ledger: Ledger) -> None:

@@ -92,4 +92,4 @@ async def test_the_schema_itself_forbids_a_second_resolution(ledger: Ledger, pat
     await unknown(ledger)
     await ledger.resolve("s", "c", done=True, note="")
     with closing(sqlite3.connect(path)) as outside, pytest.raises(sqlite3.IntegrityError):
-        outside.execute("INSERT INTO events VALUES (1, 9, 'call/resolved', 'c', 0, '{}', 1)")
+        outside.execute("INSERT INTO events VALUES (1, 9, 'call/resolved', 'c', 0, '{}', 1, 'x')")

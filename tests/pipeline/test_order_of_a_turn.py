@@ -9,7 +9,7 @@ import pytest
 
 from stockade_daemon.errors import RequestError
 from stockade_daemon.pipeline.turn import Turn
-from stockade_daemon.policy.approvals import Watcher
+from stockade_daemon.policy.asks import Watcher
 from stockade_daemon.policy.decisions import POST_DECISIONS, Accept, Allow, Ask, Replace
 from stockade_daemon.policy.subjects import Finished, Judged
 from stockade_daemon.policy.waterfall import Next

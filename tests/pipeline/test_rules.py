@@ -8,7 +8,7 @@ import pytest
 
 from stockade_daemon.errors import RequestError
 from stockade_daemon.pipeline.stop import Stop
-from stockade_daemon.policy.approvals import Ask as Asked
+from stockade_daemon.policy.asks import Ask as Asked
 from stockade_daemon.policy.decisions import Ask, Deny
 from stockade_daemon.values import Outcome
 from tests.pipeline.conftest import Staged

@@ -15,6 +15,7 @@ from stockade_daemon.profiles.chain import File
 from stockade_daemon.profiles.tighten import tighten
 from stockade_daemon.profiles.widening import FREE, RULES, widenings
 from stockade_daemon.values import Profile
+from tests.examples import examples
 
 SHIPPED = [profiles.shipped()]
 PATHS = ["/usr", "/opt/a", "/opt/a/b", "/opt/x"]
@@ -120,14 +121,14 @@ def test_every_key_has_a_rule_or_allows_nothing_by_itself() -> None:
     assert set(VALUES) == set(RULES), "a key that is never tried"
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(TEXTS, TEXTS)
 def test_widenings_are_found_exactly_where_more_is_allowed(one: str, other: str) -> None:
     child, parent = parse(one), parse(other)
     assert bool(widenings(child, parent)) == bool(no_more(child, parent))
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(TEXTS, st.lists(TEXTS, min_size=1, max_size=4))
 def test_a_chain_of_tightenings_allows_nothing_that_any_of_it_refuses(base: str, wishes: list[str]) -> None:
     profile = parse(base)
@@ -143,7 +144,7 @@ def test_a_chain_of_tightenings_allows_nothing_that_any_of_it_refuses(base: str,
     assert profiles.restore(profile.text, name=profile.name, source=profile.source) == profile
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.filter_too_much])
+@settings(max_examples=examples(150), suppress_health_check=[HealthCheck.filter_too_much])
 @given(st.lists(TEXTS, min_size=2, max_size=5))
 def test_a_chain_of_extends_that_is_taken_allows_nothing_that_a_base_refuses(texts: list[str]) -> None:
     files = [
@@ -165,7 +166,7 @@ def test_a_chain_of_extends_that_is_taken_allows_nothing_that_a_base_refuses(tex
 
 
 @pytest.mark.parametrize("name", sorted(VALUES))
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(data=st.data())
 def test_a_single_key_is_judged_as_what_it_allows(name: str, data: st.DataObject) -> None:
     one, other = (toml({name: data.draw(VALUES[name])}) for _ in range(2))

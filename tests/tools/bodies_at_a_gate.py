@@ -51,6 +51,8 @@ class Bodies(Broker):
             case "showed":
                 self._showed.append((frame.header["handle"], frame.header["first"], frame.header["last"]))
                 return Frame({"type": "noted"})
+            case "image":
+                return Frame({"type": "noted"})
             case "edit-intent":
                 base = self._opened[frame.header["handle"]]
                 return await self._change(EditIntent(base.path, base.digest, wishes.spans(frame)))

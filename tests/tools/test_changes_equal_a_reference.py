@@ -2,6 +2,7 @@
 is refused and not one byte is other than before."""
 
 import asyncio
+import codecs
 import tempfile
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
@@ -9,13 +10,14 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
-from hypothesis import HealthCheck, event, given, settings
+from hypothesis import HealthCheck, event, example, given, settings
 from hypothesis import strategies as st
 
 from stockade_client import connect, local_daemon
 from stockade_client.session import Session
 from stockade_daemon.gate.workspace import Workspace
 from stockade_toolkit import ToolError
+from tests.examples import examples
 from tests.tools.bodies_at_a_gate import Bodies
 from tests.tools.reference import Edit, edited, text_of
 
@@ -28,7 +30,7 @@ CHARACTERS = st.sampled_from(
     [*"aab \t\\$&", "\n", "\n", "\r\n", "\r\n", "\r", "\u2028", "é", "e\u0301", "ﬁ", "日", "🙂", "\ufeff", "\0"]
 )
 TEXTS = st.lists(CHARACTERS, max_size=24).map("".join)
-FAST = settings(max_examples=400, suppress_health_check=[HealthCheck.function_scoped_fixture])
+FAST = settings(max_examples=examples(400), suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @st.composite
@@ -167,6 +169,9 @@ def test_several_edits_are_replacements_in_order_or_nothing(
 
 @FAST
 @given(file=files(), content=TEXTS)
+@example(file=(codecs.BOM_UTF8, "utf-8"), content="a")
+@example(file=(codecs.BOM_UTF16_LE, "utf-16"), content="a")
+@example(file=(b"", "utf-8"), content="a")
 def test_a_write_is_its_text_in_its_encoding_or_nothing(
     root: Path, workspace: Workspace, runner: asyncio.Runner, file: tuple[bytes, str], content: str
 ) -> None:
@@ -211,7 +216,7 @@ def remote(scratch: Path, runner: asyncio.Runner) -> Iterator[tuple[Path, Remote
         runner.run(stack.aclose())
 
 
-@settings(FAST, max_examples=25)
+@settings(FAST, max_examples=examples(25))
 @given(data=st.data(), file=files(), content=TEXTS)
 def test_through_a_real_daemon_it_is_the_same(
     remote: tuple[Path, Remote], data: st.DataObject, file: tuple[bytes, str], content: str

@@ -7,7 +7,7 @@ import click
 import stockade_client as client
 from stockade_client.answers import Answers
 from stockade_client.commands import options
-from stockade_client.commands.running import FAILED, OK, a_daemon, run
+from stockade_client.commands.running import FAILED, OK, a_daemon, allowed, run
 from stockade_client.recording import parse
 from stockade_client.streams import complain
 from stockade_client.terminal import approver, console
@@ -56,7 +56,7 @@ def command(script: str, profile: str | None, workspace: str, yes: bool) -> None
         answers = Answers(recording, shown_on, otherwise=approver(yes=yes))
         async with (
             a_daemon() as daemon,
-            daemon.session(workspace, rules, approve=answers.asked) as session,
+            daemon.session(workspace, rules, approve=allowed(daemon, answers.asked)) as session,
         ):
             transcript = Transcript(shown_on, recording)
             transcript.begins()

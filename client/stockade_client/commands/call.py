@@ -9,7 +9,7 @@ import click
 
 import stockade_client as client
 from stockade_client.commands import options
-from stockade_client.commands.running import FAILED, OK, a_daemon, run, the_running_daemon
+from stockade_client.commands.running import FAILED, OK, a_daemon, allowed, run, the_running_daemon
 from stockade_client.streams import complain
 from stockade_client.terminal import approver
 from stockade_client.visible import visible
@@ -71,7 +71,9 @@ def command(
         source = a_daemon() if session_id is None else the_running_daemon("--session")
         async with source as daemon:
             place, rules = await _where(daemon, session_id, workspace, profile)
-            async with daemon.session(place, rules, id=session_id, approve=approver(yes=yes)) as session:
+            async with daemon.session(
+                place, rules, id=session_id, approve=allowed(daemon, approver(yes=yes))
+            ) as session:
                 call = await session.start_json(tool, text)
                 try:
                     result = await call.result()

@@ -16,7 +16,7 @@ import click
 import stockade_client as client
 from stockade_client.calls import arguments_text
 from stockade_client.commands import options
-from stockade_client.commands.running import USAGE, a_daemon, run
+from stockade_client.commands.running import USAGE, a_daemon, allowed, run
 from stockade_client.results import JsonInput
 from stockade_client.streams import NotWritten, complain
 from stockade_client.terminal import approver
@@ -57,7 +57,7 @@ def command(profile: str, workspace: str, timeout: float | None, yes: bool, argv
             # The tool's own default is made for models, which ask for more; a person who asks for nothing wants all
             # that the profile gives.
             seconds = await _longest(daemon, profile) if timeout is None else timeout
-            async with daemon.session(workspace, profile, approve=approver(yes=yes)) as session:
+            async with daemon.session(workspace, profile, approve=allowed(daemon, approver(yes=yes))) as session:
                 arguments: dict[str, JsonInput] = {"argv": argv, "timeout_s": seconds}
                 call = await session.start_json("shell", arguments_text(arguments))
                 result, passed = await _passed_through(call)

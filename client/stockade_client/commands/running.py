@@ -13,6 +13,8 @@ from stockade_client.addresses import running_daemon
 from stockade_client.commands import options
 from stockade_client.recording import FaultyRecording
 from stockade_client.streams import complain, fail
+from stockade_client.tls import of_environment
+from stockade_client.token_file import token
 
 OK: Final = 0
 FAILED: Final = 1  # the call failed
@@ -35,7 +37,7 @@ async def a_daemon() -> AsyncIterator["client.Daemon"]:
     """The daemon that runs already, else, and always with --private, a private one for as long as the block runs."""
     address = None if options.wants_private() else running_daemon()
     if address is not None:
-        async with client.connect(address, on_away=_tell_of_an_absence) as daemon:
+        async with client.connect(address, token(), tls=of_environment(), on_away=_tell_of_an_absence) as daemon:
             yield daemon
         return
     async with client.local_daemon() as address, client.connect(address) as daemon:
@@ -51,8 +53,15 @@ async def the_running_daemon(why: str) -> AsyncIterator["client.Daemon"]:
             f"{why} needs a running daemon, and there is none at the default socket; a private daemon lives for one "
             "command only: start one with `stockaded serve`, or set STOCKADE_ADDRESS"
         )
-    async with client.connect(address, on_away=_tell_of_an_absence) as daemon:
+    async with client.connect(address, token(), tls=of_environment(), on_away=_tell_of_an_absence) as daemon:
         yield daemon
+
+
+def allowed(daemon: "client.Daemon", approve: "client.Approve") -> "client.Approve | None":
+    """The approver of a command's own session; None where the daemon has somebody else answer."""
+    caller = daemon.info.caller
+    # A daemon that names no caller has everybody answer.
+    return approve if caller.answers_own_asks or not caller.name else None
 
 
 def _tell_of_an_absence() -> None:

@@ -10,11 +10,11 @@ from stockade_daemon.errors import RequestError
 class Workspace:
     """A kept O_PATH descriptor of a directory, and the directory's identity. A context manager.
 
-    `path` is absolute and free of links; `descriptor` belongs to this object; `device` and `inode` are those of
-    stat(2).
+    `path` is absolute and free of links; `descriptor` belongs to this object; `device`, `inode` and `uid` (the owner's)
+    are those of stat(2).
     """
 
-    __slots__ = ("descriptor", "device", "inode", "path")
+    __slots__ = ("descriptor", "device", "inode", "path", "uid")
 
     def __init__(self, path: str, descriptor: int) -> None:
         status = os.fstat(descriptor)
@@ -22,6 +22,7 @@ class Workspace:
         self.descriptor = descriptor
         self.device = status.st_dev
         self.inode = status.st_ino
+        self.uid = status.st_uid
 
     @classmethod
     def open(cls, path: str) -> "Workspace":

@@ -6,12 +6,12 @@ by one after a refusal runs them again.
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from stockade_daemon.errors import RequestError
 from stockade_daemon.ledger import queries
 from stockade_daemon.ledger.records import CallRecord, Resolution, SessionRecord
-from stockade_daemon.ledger.writer import Tail, Transaction
+from stockade_daemon.ledger.writer import Entry, Recorded, Tail, Transaction
 
 SESSION_OPENED = "session/opened"
 SESSION_PROFILE = "session/profile"
@@ -29,29 +29,14 @@ RESERVED = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """An event before it has its number."""
-
-    session_id: str
-    type: str
-    call_id: str
-    time_ms: int
-    body: str  # JSON text
-
-    def record(self, transaction: Transaction) -> int:
-        """Its sequence number."""
-        return transaction.record(self.session_id, self.type, self.call_id, self.time_ms, self.body)
-
-
 def open_session(record: SessionRecord, entry: Entry) -> Callable[[Transaction], SessionRecord]:
     """Adds the session with its first event; the stored record, which is another one where the id was taken."""
 
     def change(transaction: Transaction) -> SessionRecord:
         added = transaction.connection.execute(
             "INSERT INTO sessions (session_id, workspace, device, inode, profile_name, profile_digest,"
-            " profile_source, profile_text, profile_by_name, approval_policy, state, opened_ms)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'open', ?) ON CONFLICT (session_id) DO NOTHING",
+            " profile_source, profile_text, profile_by_name, approval_policy, state, opened_ms, principal)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'open', ?, ?) ON CONFLICT (session_id) DO NOTHING",
             (
                 record.session_id,
                 os.fsencode(record.workspace),
@@ -64,6 +49,7 @@ def open_session(record: SessionRecord, entry: Entry) -> Callable[[Transaction],
                 int(record.profile_by_name),
                 record.approval_policy,
                 record.opened_ms,
+                record.principal,
             ),
         )
         if added.rowcount:
@@ -75,10 +61,10 @@ def open_session(record: SessionRecord, entry: Entry) -> Callable[[Transaction],
     return change
 
 
-def change_profile(entry: Entry, digest: str, source: str, text: bytes) -> Callable[[Transaction], int]:
-    """Gives an open session another version of its profile. The event's sequence number."""
+def change_profile(entry: Entry, digest: str, source: str, text: bytes) -> Callable[[Transaction], Recorded]:
+    """Gives an open session another version of its profile. What its event was given."""
 
-    def change(transaction: Transaction) -> int:
+    def change(transaction: Transaction) -> Recorded:
         tail = transaction.open_tail(entry.session_id)
         transaction.connection.execute(
             "UPDATE sessions SET profile_digest = ?, profile_source = ?, profile_text = ? WHERE session_no = ?",
@@ -121,10 +107,10 @@ def start_call(
         found = queries.call(transaction.connection, entry.session_id, entry.call_id)
         if found is not None:
             return found, False
-        entry.record(transaction)
+        _, by = entry.record(transaction)
         transaction.connection.execute(
-            "INSERT INTO calls (session_no, call_id, tool, digest, state) VALUES (?, ?, ?, ?, 'pending')",
-            (tail.session_no, entry.call_id, tool, digest),
+            "INSERT INTO calls (session_no, call_id, tool, digest, state, principal) VALUES (?, ?, ?, ?, 'pending', ?)",
+            (tail.session_no, entry.call_id, tool, digest, by),
         )
         _keep(transaction, tail, entry, outputs)
         return CallRecord(entry.session_id, entry.call_id, tool, digest, "pending", None), True
@@ -132,20 +118,20 @@ def start_call(
     return change
 
 
-def dispatch(entry: Entry) -> Callable[[Transaction], int]:
-    """Records that a worker is given the call; again for a later attempt. Its sequence number."""
+def dispatch(entry: Entry) -> Callable[[Transaction], Recorded]:
+    """Records that a worker is given the call; again for a later attempt. What the event was given."""
 
-    def change(transaction: Transaction) -> int:
+    def change(transaction: Transaction) -> Recorded:
         _move(transaction, transaction.open_tail(entry.session_id), entry, "running")
         return entry.record(transaction)
 
     return change
 
 
-def settle(entry: Entry, outputs: Mapping[str, bytes]) -> Callable[[Transaction], int]:
-    """Records the call's one result and its outputs. The event's sequence number."""
+def settle(entry: Entry, outputs: Mapping[str, bytes]) -> Callable[[Transaction], Recorded]:
+    """Records the call's one result and its outputs. What its event was given."""
 
-    def change(transaction: Transaction) -> int:
+    def change(transaction: Transaction) -> Recorded:
         tail = transaction.open_tail(entry.session_id)
         _move(transaction, tail, entry, "settled")
         _keep(transaction, tail, entry, outputs)
@@ -174,7 +160,7 @@ def resolve(entry: Entry, wanted: Resolution) -> Callable[[Transaction], CallRec
             )
         if found.resolution is None:
             tail = transaction.tail(entry.session_id)
-            transaction.record_behind(tail, entry.session_id, entry.type, entry.call_id, entry.time_ms, entry.body)
+            transaction.record(tail, entry)
             return replace(found, resolution=wanted)
         if (found.resolution.done, found.resolution.note) != (wanted.done, wanted.note):
             raise RequestError(
@@ -205,10 +191,10 @@ def remove_session(session_id: str, before_ms: int) -> Callable[[Transaction], b
     return change
 
 
-def ask(entry: Entry) -> Callable[[Transaction], int]:
-    """Records that somebody is asked about a call, which has no result yet. The event's sequence number."""
+def ask(entry: Entry) -> Callable[[Transaction], Recorded]:
+    """Records that somebody is asked about a call, which has no result yet. What its event was given."""
 
-    def change(transaction: Transaction) -> int:
+    def change(transaction: Transaction) -> Recorded:
         transaction.open_tail(entry.session_id)
         found = queries.call(transaction.connection, entry.session_id, entry.call_id)
         if found is None:

@@ -24,7 +24,7 @@ from stockade_daemon.ledger.file import opened
 from stockade_daemon.ledger.followers import Followers, rung
 from stockade_daemon.ledger.readers import Readers
 from stockade_daemon.ledger.records import CallRecord, Resolution, SessionRecord, Unsettled
-from stockade_daemon.ledger.writer import Writer
+from stockade_daemon.ledger.writer import Entry, Recorded, Writer
 from stockade_daemon.values import Durability, Event, Json
 
 # A value whose JSON text is longer is kept beside the event, as the output part "value": events are read by
@@ -90,25 +90,41 @@ class Ledger:
 
     # Events.
 
-    async def append(self, session_id: str, type: str, call_id: str = "", body: Mapping[str, Json] = _EMPTY) -> Event:
+    async def append(
+        self,
+        session_id: str,
+        type: str,
+        call_id: str = "",
+        body: Mapping[str, Json] = _EMPTY,
+        *,
+        by: str | None = None,
+    ) -> Event:
         """Records an event. `body` is rendered at once: what happens to it afterwards does not change the
-        record.
+        record. `by`: the name of the principal that caused it; None: whoever started the call, or the daemon.
 
         Raises RequestError (NOT_FOUND: no such session; FAILED_PRECONDITION: it is closed; where somebody is asked:
         no such call, or it has its result), InfrastructureFailure (the disk), ValueError or TypeError (a type that
         another method records, or a body that is not JSON).
         """
-        entry = _entry(session_id, _free(type), call_id, body)
+        entry = _entry(session_id, _free(type), call_id, body, by)
         change = changes.ask(entry) if type == changes.ASKED else entry.record
         return _event(entry, await self._writer.do(change))
 
-    def note(self, session_id: str, type: str, call_id: str = "", body: Mapping[str, Json] = _EMPTY) -> None:
-        """Queues an event behind all that was queued before, without waiting.
+    def note(
+        self,
+        session_id: str,
+        type: str,
+        call_id: str = "",
+        body: Mapping[str, Json] = _EMPTY,
+        *,
+        by: str | None = None,
+    ) -> None:
+        """Queues an event behind all that was queued before, without waiting. `by`: as of `append`.
 
         Raises what `append` raises where it can be known at once; a session that is missing or closed is
         logged.
         """
-        self._writer.queue(_entry(session_id, _free(type), call_id, body).record)
+        self._writer.queue(_entry(session_id, _free(type), call_id, body, by).record)
 
     async def read(
         self, session_id: str, *, after: int = 0, limit: int = 500, call_id: str | None = None
@@ -197,7 +213,7 @@ class Ledger:
             "approval_policy": record.approval_policy,
             **({"tools": list(record.tools)} if record.tools else {}),
         }
-        entry = _entry(record.session_id, changes.SESSION_OPENED, "", body)
+        entry = _entry(record.session_id, changes.SESSION_OPENED, "", body, record.principal)
         entry = replace(entry, time_ms=record.opened_ms)
         return await self._writer.do(changes.open_session(record, entry))
 
@@ -218,13 +234,13 @@ class Ledger:
         """All, closed ones too, in the order in which they were opened."""
         return await self._readers.do(queries.sessions)
 
-    async def close_session(self, session_id: str, body: Mapping[str, Json] = _EMPTY) -> None:
-        """Closes the session and records session/closed, its last event. Again is nothing.
+    async def close_session(self, session_id: str, body: Mapping[str, Json] = _EMPTY, *, by: str | None = None) -> None:
+        """Closes the session and records session/closed, its last event. Again is nothing. `by`: as of `append`.
 
         Raises RequestError: NOT_FOUND; FAILED_PRECONDITION while a call has no result, since it could never
         get one.
         """
-        await self._writer.do(changes.close_session(_entry(session_id, changes.SESSION_CLOSED, "", body)))
+        await self._writer.do(changes.close_session(_entry(session_id, changes.SESSION_CLOSED, "", body, by)))
 
     # Calls.
 
@@ -236,13 +252,16 @@ class Ledger:
         digest: str,
         body: Mapping[str, Json],
         outputs: Mapping[str, bytes] = MappingProxyType({}),
+        *,
+        by: str | None = None,
     ) -> tuple[CallRecord, bool]:
         """Adds the call, its tool/call event and what is kept beside it in one transaction: the record, and True.
+        `by`: the name of the principal that starts it, which is behind all its events that name no other.
 
         Where the session has a call of this id: that record, and False; the caller compares digests.
         Raises RequestError: NOT_FOUND, FAILED_PRECONDITION (the session is closed and has no such call).
         """
-        entry = _entry(session_id, changes.TOOL_CALL, call_id, body)
+        entry = _entry(session_id, changes.TOOL_CALL, call_id, body, by)
         return await self._writer.do(changes.start_call(entry, tool, digest, outputs))
 
     async def call(self, session_id: str, call_id: str) -> CallRecord | None:
@@ -263,8 +282,11 @@ class Ledger:
         call_id: str,
         result: Mapping[str, Json],
         outputs: Mapping[str, bytes] = MappingProxyType({}),
+        *,
+        by: str | None = None,
     ) -> Event:
-        """The call's one result: its state, the tool/result event and its outputs, in one transaction.
+        """The call's one result: its state, the tool/result event and its outputs, in one transaction. `by`: as of
+        `append`.
 
         `value_size` of the recorded body is the length of the value's JSON text in bytes, 0 without one. A
         value of more than INLINE_VALUE_BYTES is not in the body: it becomes the output part "value", and
@@ -273,18 +295,20 @@ class Ledger:
         Raises RequestError: NOT_FOUND, FAILED_PRECONDITION (it has its result already).
         """
         body, parts = _split(result, outputs)
-        entry = _entry(session_id, changes.TOOL_RESULT, call_id, body)
+        entry = _entry(session_id, changes.TOOL_RESULT, call_id, body, by)
         return _event(entry, await self._writer.do(changes.settle(entry, parts)))
 
-    async def resolve(self, session_id: str, call_id: str, *, done: bool, note: str) -> CallRecord:
+    async def resolve(
+        self, session_id: str, call_id: str, *, done: bool, note: str, by: str | None = None
+    ) -> CallRecord:
         """Records what somebody found out about a call that ended with TOOL_OUTCOME_UNKNOWN, beside its result: once,
-        also in a closed session. The same again is nothing.
+        also in a closed session. The same again is nothing. `by`: as of `append`.
 
         Raises RequestError: NOT_FOUND, FAILED_PRECONDITION (no call of that outcome), ALREADY_EXISTS (it was resolved
         otherwise).
         """
         entry = _entry(
-            session_id, changes.CALL_RESOLVED, call_id, {"outcome": "done" if done else "not-done", "note": note}
+            session_id, changes.CALL_RESOLVED, call_id, {"outcome": "done" if done else "not-done", "note": note}, by
         )
         return await self._writer.do(changes.resolve(entry, Resolution(done, note, entry.time_ms)))
 
@@ -319,14 +343,14 @@ def _free(type: str) -> str:
     return type
 
 
-def _entry(session_id: str, type: str, call_id: str, body: Mapping[str, Json]) -> changes.Entry:
-    return changes.Entry(session_id, type, call_id, time.time_ns() // 1_000_000, json_text.dump(body).decode())
+def _entry(session_id: str, type: str, call_id: str, body: Mapping[str, Json], by: str | None = None) -> Entry:
+    return Entry(session_id, type, call_id, time.time_ns() // 1_000_000, json_text.dump(body).decode(), by)
 
 
-def _event(entry: changes.Entry, seq: int) -> Event:
+def _event(entry: Entry, recorded: Recorded) -> Event:
     """The event as a reader of the store will see it."""
     body = MappingProxyType(json.loads(entry.body))
-    return Event(entry.session_id, seq, entry.type, entry.call_id, entry.time_ms, body)
+    return Event(entry.session_id, recorded.seq, entry.type, entry.call_id, entry.time_ms, body, recorded.principal)
 
 
 def _split(result: Mapping[str, Json], outputs: Mapping[str, bytes]) -> tuple[dict[str, Json], dict[str, bytes]]:

@@ -14,7 +14,7 @@ from stockade_daemon.ledger.versions import upcast
 from stockade_daemon.values import Event, Json
 
 _EVENT = (
-    "SELECT s.session_id, e.seq, e.type, e.call_id, e.time_ms, e.body, e.version"
+    "SELECT s.session_id, e.seq, e.type, e.call_id, e.time_ms, e.body, e.version, e.principal"
     " FROM events AS e JOIN sessions AS s USING (session_no)"
 )
 
@@ -22,7 +22,8 @@ _SESSION = (
     "SELECT session_id, workspace, device, inode, profile_name, profile_digest, profile_source, profile_text,"
     " profile_by_name, approval_policy, state, opened_ms,"
     " coalesce((SELECT max(seq) FROM events AS e WHERE e.session_no = s.session_no), 0),"
-    " (SELECT json_extract(body, '$.tools') FROM events AS e WHERE e.session_no = s.session_no AND seq = 1)"
+    " (SELECT json_extract(body, '$.tools') FROM events AS e WHERE e.session_no = s.session_no AND seq = 1),"
+    " principal"
     " FROM sessions AS s"
 )
 
@@ -167,8 +168,8 @@ def _select_events(
 
 
 def _event(row: tuple[Any, ...]) -> Event:
-    session_id, seq, type_, call_id, time_ms, body, version = row
-    return Event(session_id, seq, type_, call_id, time_ms, _body(type_, version, body))
+    session_id, seq, type_, call_id, time_ms, body, version, principal = row
+    return Event(session_id, seq, type_, call_id, time_ms, _body(type_, version, body), principal)
 
 
 def _body(type_: str, version: int, text: str) -> Mapping[str, Json]:
@@ -210,4 +211,5 @@ def _session(row: tuple[Any, ...]) -> SessionRecord:
         opened_ms=row[11],
         last_seq=row[12],
         tools=tuple(json.loads(row[13])) if row[13] else (),
+        principal=row[14],
     )

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from stockade_daemon.values import Event, Json
+from stockade_daemon.values import ITSELF, Event, Json
 
 SessionState: TypeAlias = Literal["open", "closed"]
 CallState: TypeAlias = Literal["pending", "running", "settled"]
@@ -29,6 +29,7 @@ class SessionRecord:
     opened_ms: int  # milliseconds since 1970, UTC
     last_seq: int = 0  # of the newest event; the ledger sets it, what a caller gives is ignored
     tools: tuple[str, ...] = ()  # those that the session offers; empty: all. Its first event has them
+    principal: str = ITSELF.name  # whose it is; empty: it was opened before that was recorded
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,4 +87,11 @@ CREATE TABLE event_versions (
 ) WITHOUT ROWID;
 """
 
-SCHEMAS: Final = (_VERSION_1, _VERSION_2, _VERSION_3)
+# Whose a session is, who started a call, and who caused an event. Empty: recorded before this schema.
+_VERSION_4: Final = """
+ALTER TABLE sessions ADD COLUMN principal TEXT NOT NULL DEFAULT '';
+ALTER TABLE calls ADD COLUMN principal TEXT NOT NULL DEFAULT '';
+ALTER TABLE events ADD COLUMN principal TEXT NOT NULL DEFAULT '';
+"""
+
+SCHEMAS: Final = (_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4)

@@ -17,11 +17,12 @@ import sqlite3
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from stockade_daemon.errors import InfrastructureFailure, RequestError
 from stockade_daemon.ledger.neighbour import Neighbour
 from stockade_daemon.ledger.versions import version_of
+from stockade_daemon.values import ITSELF
 
 _log = logging.getLogger(__name__)
 
@@ -29,6 +30,29 @@ T = TypeVar("T")
 
 # What these mean is that one change was wrong, not that the database is.
 _OF_ONE_CHANGE = (sqlite3.IntegrityError, sqlite3.DataError, sqlite3.ProgrammingError, sqlite3.InterfaceError)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An event before it has its number."""
+
+    session_id: str
+    type: str
+    call_id: str
+    time_ms: int
+    body: str  # JSON text
+    principal: str | None = None  # who caused it; None: who started the call, or of a session's events the daemon
+
+    def record(self, transaction: "Transaction") -> "Recorded":
+        """Adds it to an open session."""
+        return transaction.record(transaction.open_tail(self.session_id), self)
+
+
+class Recorded(NamedTuple):
+    """What an event was given when it was added."""
+
+    seq: int
+    principal: str
 
 
 @dataclass(slots=True)
@@ -69,19 +93,36 @@ class Transaction:
             raise RequestError("FAILED_PRECONDITION", f"The session {session_id!r} is closed; open one with a new id.")
         return tail
 
-    def record(self, session_id: str, type: str, call_id: str, time_ms: int, body: str) -> int:
-        """Adds an event to an open session; its sequence number."""
-        return self.record_behind(self.open_tail(session_id), session_id, type, call_id, time_ms, body)
-
-    def record_behind(self, tail: Tail, session_id: str, type: str, call_id: str, time_ms: int, body: str) -> int:
-        """The same for a session that may be closed."""
+    def record(self, tail: Tail, entry: Entry) -> Recorded:
+        """Adds an event to a session, whose tail this is."""
+        principal = self._caller(tail, entry.call_id) if entry.principal is None else entry.principal
         self.connection.execute(
-            "INSERT INTO events (session_no, seq, type, call_id, time_ms, body, version) VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (tail.session_no, tail.seq + 1, type, call_id, time_ms, body, version_of(type)),
+            "INSERT INTO events (session_no, seq, type, call_id, time_ms, body, version, principal)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                tail.session_no,
+                tail.seq + 1,
+                entry.type,
+                entry.call_id,
+                entry.time_ms,
+                entry.body,
+                version_of(entry.type),
+                principal,
+            ),
         )
         tail.seq += 1
-        self.touched.add(session_id)
-        return tail.seq
+        self.touched.add(entry.session_id)
+        return Recorded(tail.seq, principal)
+
+    def _caller(self, tail: Tail, call_id: str) -> str:
+        """Who started the call; the daemon where there is none."""
+        found = (
+            call_id
+            and self.connection.execute(
+                "SELECT principal FROM calls WHERE session_no = ? AND call_id = ?", (tail.session_no, call_id)
+            ).fetchone()
+        )
+        return str(found[0]) if found else ITSELF.name
 
     def forget(self, session_id: str) -> None:
         """The session is gone."""

@@ -24,6 +24,7 @@ from stockade_daemon.pipeline.run import run
 from stockade_daemon.pipeline.scheduler import Scheduler, cancelled
 from stockade_daemon.pipeline.sessions import Sessions
 from stockade_daemon.pipeline.stop import Cause, Clock, Stop
+from stockade_daemon.pipeline.stopped import ended_by
 from stockade_daemon.pipeline.turn import Place, Turn, Wanted, as_wanted
 from stockade_daemon.policy.subjects import Judged, Settled
 from stockade_daemon.values import Json, Manifest
@@ -66,14 +67,17 @@ class Engine:
             finally:
                 await engine.drain(grace_s)
 
-    async def begin(self, session_id: str, call_id: str, tool: str, text: bytes, *, left_out: int = 0) -> None:
+    async def begin(
+        self, session_id: str, call_id: str, tool: str, text: bytes, *, left_out: int = 0, by: str | None = None
+    ) -> None:
         """Records a call and starts it; the same call again is nothing.
 
         left_out: bytes of arguments that are not in `text` because they are too many; the call is refused.
+        by: the name of the principal that starts it; None: the daemon itself.
         Raises RequestError: NOT_FOUND, INVALID_ARGUMENT, ALREADY_EXISTS, FAILED_PRECONDITION.
         """
         check_call_id(call_id)
-        call = as_wanted(call_id, tool, text, left_out=left_out)
+        call = as_wanted(call_id, tool, text, left_out=left_out, by=by)
         in_turn = self._turns.place((session_id, call_id))
         if in_turn is not None:
             check_same(call_id, in_turn[2].digest, call.digest)
@@ -90,12 +94,14 @@ class Engine:
         calls: Sequence[tuple[str, str, bytes]],
         *,
         left_out: Mapping[str, int] = _NOTHING,
+        by: str | None = None,
     ) -> Turn:
         """Starts the calls (id, tool, arguments) of one turn in their order; the same turn again is nothing.
 
-        left_out: as in `begin`, by the call's id. Raises RequestError as `begin` does, before any call is recorded.
+        left_out: as in `begin`, by the call's id; by: the same. Raises RequestError as `begin` does, before any call
+        is recorded.
         """
-        wanted = [as_wanted(*each, left_out=left_out.get(each[0], 0)) for each in calls]
+        wanted = [as_wanted(*each, left_out=left_out.get(each[0], 0), by=by) for each in calls]
         return await self._turns.begin(session_id, turn_id, wanted)
 
     def _start(self, session_id: str, wanted: Wanted, place: Place | None) -> asyncio.Task[Exception | None]:
@@ -193,7 +199,7 @@ class Engine:
             body["card"] = card
         beside = {"arguments": text} if len(text) > INLINE_ARGUMENTS else {}
         record, is_new = await self._services.ledger.start_call(
-            session.session_id, call_id, call.tool, call.digest, body, beside
+            session.session_id, call_id, call.tool, call.digest, body, beside, by=wanted.by
         )
         if not is_new:
             check_same(call_id, record.digest, call.digest)
@@ -233,7 +239,8 @@ class Engine:
                 result["card"] = views.completed(judged.manifest, under_way.card, result)
             await self._sync(under_way)
             outputs = {part: data for part in PARTS if (data := getattr(under_way, part).small)}
-            settled = await self._services.ledger.settle(session.session_id, call.call_id, result, outputs)
+            by = ended_by(final.outcome, under_way.stop.by or under_way.place.refused_by)
+            settled = await self._services.ledger.settle(session.session_id, call.call_id, result, outputs, by=by)
             under_way.live.spent.learn(settled.type, settled.body)
             under_way.record = CallRecord(
                 session.session_id, call.call_id, call.tool, call.digest, "settled", settled.body
@@ -300,31 +307,31 @@ class Engine:
             raise InfrastructureFailure("FS_IO_ERROR", f"the outcome of call {call_id} is not recorded: {why}")
         return record, self._services.approvals.waiting_for(session_id, call_id)
 
-    async def cancel(self, session_id: str, call_id: str) -> None:
+    async def cancel(self, session_id: str, call_id: str, *, by: str | None = None) -> None:
         """Asks for the call's end and waits for its result, except where its place in a turn has not come. A settled
-        call is left as it is."""
-        await self._stop((session_id, call_id), "cancelled")
+        call is left as it is. by: the name of the principal that asks; None: the daemon itself."""
+        await self._stop((session_id, call_id), "cancelled", by)
 
-    async def cancel_turn(self, session_id: str, turn_id: str) -> Turn:
-        """Ends a turn and waits for the results of its calls. Raises RequestError NOT_FOUND."""
+    async def cancel_turn(self, session_id: str, turn_id: str, *, by: str | None = None) -> Turn:
+        """Ends a turn and waits for the results of its calls. by: as in `cancel`. Raises RequestError NOT_FOUND."""
         turn = self._turns.turn(session_id, turn_id)
-        turn.halt("cancelled")
-        await asyncio.gather(*(self._stop((session_id, each.call_id), "cancelled") for each in turn.calls))
+        turn.halt("cancelled", by)
+        await asyncio.gather(*(self._stop((session_id, each.call_id), "cancelled", by) for each in turn.calls))
         await turn.over.wait()
         return turn
 
-    async def close_session(self, session_id: str) -> SessionRecord:
-        """Stops the session's calls, waits for their results, records its end. Safe to repeat."""
+    async def close_session(self, session_id: str, *, by: str | None = None) -> SessionRecord:
+        """Stops the session's calls, waits for their results, records its end. Safe to repeat. by: as in `cancel`."""
         record = await self.sessions.record(session_id)
         if record.state == "open":
             self._closing.add(session_id)  # from here on no call of it is recorded
             try:
-                turns = self._turns.halt("closing", session_id)
+                turns = self._turns.halt("closing", session_id, by)
                 keys = {key for key in (*self._starting, *self._under_way) if key[0] == session_id}
-                await asyncio.gather(*(self._stop(key, "closing") for key in keys))
+                await asyncio.gather(*(self._stop(key, "closing", by) for key in keys))
                 for turn in turns:
                     await turn.over.wait()
-                await self._services.ledger.close_session(session_id)
+                await self._services.ledger.close_session(session_id, by=by)
                 await self.sessions.end(session_id)
             finally:
                 self._closing.discard(session_id)
@@ -358,18 +365,18 @@ class Engine:
         """Sessions with calls; what they hold must not be let go of."""
         return self._turns.sessions() | {session_id for session_id, _ in (*self._starting, *self._under_way)}
 
-    async def _stop(self, key: tuple[str, str], cause: Cause) -> None:
+    async def _stop(self, key: tuple[str, str], cause: Cause, by: str | None = None) -> None:
         starting = self._starting.get(key)
         if starting is not None:
             await asyncio.wait([starting])  # being recorded: a stop that came too early would be lost
         under_way = self._under_way.get(key)
         if under_way is not None:
-            under_way.stop.request(cause)
+            under_way.stop.request(cause, by)
             await under_way.settled.wait()
             return
         in_turn = self._turns.place(key)
         if in_turn is not None:
-            cancelled(in_turn[1])  # its result comes when its place does: that may be long, and is not waited for
+            cancelled(in_turn[1], by)  # its result comes when its place does: that may be long, and is not waited for
 
     async def drain(self, grace_s: float) -> None:
         """Takes no new calls, lets those under way finish for `grace_s` seconds, stops the rest. Safe to repeat."""

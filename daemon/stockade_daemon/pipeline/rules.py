@@ -6,7 +6,7 @@ from pathlib import Path
 
 from stockade_daemon.errors import RequestError
 from stockade_daemon.gate.workspace import Workspace
-from stockade_daemon.values import Profile
+from stockade_daemon.values import ITSELF, Principal, Profile
 
 _KERNEL = ("/proc", "/sys", "/dev")  # nor is anything in these
 # Directories that are no workspace: they are the system, or the kernel's.
@@ -22,11 +22,38 @@ class Rules:
     profile_directories: tuple[Path, ...]  # looked through in this order
     own: tuple[Path, ...]  # the daemon's state and socket directories: in no workspace
     policy: tuple[Path, ...] = ()  # where tools and profiles of one's own lie: in no workspace, or an edit makes policy
+    owner: str = ITSELF.name  # the principal of the daemon's own uid, whose are sessions that name none
 
     def check_profile(self, profile: Profile, workspace: str) -> None:
         """Raises RequestError where a session on this workspace must not have this profile; file work."""
         self._check_mounts(profile)
         check_hidden(profile, workspace)
+
+    def open_workspace(self, path: str, principal: Principal = ITSELF) -> Workspace:
+        """The directory, for a session of this principal's; the caller closes it.
+
+        Raises RequestError. The daemon has rights that others have not: whatever is the matter with a directory that is
+        not theirs, they get one answer, which tells nothing of what there is.
+        """
+        if principal is ITSELF or principal.uid == os.geteuid():
+            return self._opened(path)
+        try:
+            workspace = self._opened(path)
+        except RequestError as error:
+            raise _not_for(principal, path) from error
+        if not _is_of(workspace, principal):
+            workspace.close()
+            raise _not_for(principal, path)
+        return workspace
+
+    def _opened(self, path: str) -> Workspace:
+        workspace = Workspace.open(path)
+        try:
+            self.check_workspace(workspace)
+        except BaseException:
+            workspace.close()
+            raise
+        return workspace
 
     def check_workspace(self, workspace: Workspace) -> None:
         """Raises RequestError PERMISSION_DENIED where no session may be opened on this directory."""
@@ -53,8 +80,7 @@ class Rules:
                     f"the daemon takes tools or profiles from {each}, which a session on {path} could change; choose "
                     "another workspace, or have the admin keep them outside it",
                 )
-        listed = any(path == each or each in path.parents for each in self.workspaces)
-        if listed:
+        if any(path == each or each in path.parents for each in self.workspaces):
             return
         uid = os.geteuid()
         if uid == 0:
@@ -65,7 +91,7 @@ class Rules:
                     "[daemon]: "
                     f'workspaces = ["{path}"]',
                 )
-        elif os.stat(workspace.path).st_uid != uid:
+        elif workspace.uid != uid:
             raise RequestError(
                 "PERMISSION_DENIED",
                 f"{path} does not belong to uid {uid}, which the daemon runs as; choose a directory of that user, or "
@@ -97,3 +123,21 @@ def check_hidden(profile: Profile, workspace: str) -> None:
                 f"profile {profile.name} hides names of the workspace {workspace} and shows {shown} of the host, where "
                 "they could be seen all the same; choose another workspace, or a profile that does not show it",
             )
+
+
+def _is_of(workspace: Workspace, principal: Principal) -> bool:
+    """Whether it is the principal's to use."""
+    if not principal.workspaces:
+        return workspace.uid == principal.uid
+    path = Path(workspace.path)
+    return any(path == Path(each) or Path(each) in path.parents for each in principal.workspaces)
+
+
+def _not_for(principal: Principal, path: str) -> RequestError:
+    return RequestError(
+        "PERMISSION_DENIED",
+        f"{path} is no directory that {principal.name} may work on: "
+        + ("its workspaces in stockade.toml" if principal.workspaces else "directories that belong to its uid")
+        + ", where they are below those of the daemon; choose one, or have the admin add it to `workspaces` of that "
+        "principal",
+    )

@@ -75,11 +75,11 @@ class Scheduler:
         """Of a call whose turn is under way, taken or not."""
         return self._places.get(key)
 
-    def halt(self, cause: Cause, session_id: str | None = None) -> list[Turn]:
+    def halt(self, cause: Cause, session_id: str | None = None, by: str | None = None) -> list[Turn]:
         """Has the turns of a session, or all, begin no more calls; gives them."""
         turns = [turn for (owner, _), turn in self._turns.items() if session_id in (None, owner)]
         for turn in turns:
-            turn.halt(cause)
+            turn.halt(cause, by)
         return turns
 
     def waiting(self) -> list[tuple[str, Turn, Place, Wanted]]:
@@ -155,10 +155,10 @@ class Scheduler:
         return not manifest.parallel_safe
 
 
-def cancelled(place: Place) -> None:
+def cancelled(place: Place, by: str | None = None) -> None:
     """Takes back a call whose place has not come."""
     if place.refusal is None:
-        place.refusal = before_dispatch(Stopped("cancelled"))
+        place.refusal, place.refused_by = before_dispatch(Stopped("cancelled")), by
 
 
 def _check(turn_id: str, calls: Sequence[Wanted]) -> None:

@@ -20,11 +20,12 @@ from stockade_daemon.pipeline.identity import check_session_id
 from stockade_daemon.pipeline.named_profiles import NamedProfiles
 from stockade_daemon.pipeline.rules import Rules
 from stockade_daemon.pipeline.versions import Versions
+from stockade_daemon.policy.access import may_change
 from stockade_daemon.profiles import read as profiles
 from stockade_daemon.profiles.last_good import Standing
 from stockade_daemon.sandbox.pool import Pool
 from stockade_daemon.settings import nearest
-from stockade_daemon.values import Event, Json, Profile, Session
+from stockade_daemon.values import ITSELF, Event, Json, Principal, Profile, Session
 
 _log = logging.getLogger(__name__)
 
@@ -44,6 +45,7 @@ class Opening:
     approval_policy: str
     tightening: bytes = b""  # narrows the profile for this session; empty: nothing
     tools: tuple[str, ...] = ()  # those that the session offers and runs; empty: all
+    by: Principal = ITSELF
 
 
 class Sessions:
@@ -69,9 +71,8 @@ class Sessions:
         policy = opening.approval_policy or "ask"
         if policy not in _POLICIES:
             raise RequestError("INVALID_ARGUMENT", f"approval_policy {policy[:40]!r} is neither 'ask' nor 'never'")
-        workspace = Workspace.open(opening.workspace)
+        workspace = self._rules.open_workspace(opening.workspace, opening.by)
         try:
-            self._rules.check_workspace(workspace)
             known = await self._ledger.session(opening.session_id)
             if known is None:
                 _check_tools(opening.tools, self.offers())
@@ -91,8 +92,12 @@ class Sessions:
                     state="open",
                     opened_ms=time.time_ns() // 1_000_000,
                     tools=tuple(sorted(opening.tools)),
+                    principal=opening.by.name,
                 )
                 known = await self._ledger.open_session(record)
+            if not may_change(opening.by, self.owner_of(known)):
+                # Nothing is said of it; that there is one cannot be hidden from whoever would have its id.
+                raise RequestError("ALREADY_EXISTS", f"session {known.session_id} is taken; choose another id")
             self._check_same(known, opening, workspace, policy)
         finally:
             workspace.close()
@@ -103,8 +108,17 @@ class Sessions:
         """Raises RequestError NOT_FOUND."""
         found = await self._ledger.session(session_id)
         if found is None:
-            raise RequestError("NOT_FOUND", f"there is no session {session_id[:128]!r}; open it first")
+            raise none_such(session_id)
         return found
+
+    def owner_of(self, record: SessionRecord) -> str:
+        """The name of the principal whose session it is."""
+        return record.principal or self._rules.owner
+
+    async def owner(self, session_id: str) -> str:
+        """The same for an id. Raises RequestError NOT_FOUND."""
+        live = self._live.get(session_id)
+        return live.session.principal if live is not None else self.owner_of(await self.record(session_id))
 
     def is_live(self, session_id: str) -> bool:
         """Whether `live` has it at hand; it is open then."""
@@ -197,7 +211,7 @@ class Sessions:
                     "on; open a new session",
                 )
             profile, barred = await self._kept(record, standing)
-            live = _opened(record, workspace, profile, told=self.used.set)
+            live = _opened(record, workspace, profile, told=self.used.set, owner=self.owner_of(record))
             after = 0
             while events := await self._ledger.read(record.session_id, after=after):
                 after = events[-1].seq
@@ -277,6 +291,11 @@ class Sessions:
             )
 
 
+def none_such(session_id: str) -> RequestError:
+    """There is no session of that id, or none for whoever asks."""
+    return RequestError("NOT_FOUND", f"there is no session {session_id[:128]!r}; open it first")
+
+
 def offered(body: Mapping[str, Json], tools: Collection[str]) -> Mapping[str, Json] | None:
     """A catalog/changed or catalog/refused event as a session with these tools (none: all) may see it; None: not."""
     if not tools:
@@ -304,7 +323,9 @@ def _restored(text: bytes, name: str, source: str) -> Profile:
     return profiles.restore(text, name=name, source=source)
 
 
-def _opened(record: SessionRecord, workspace: Workspace, profile: Profile, *, told: Callable[[], None]) -> LiveSession:
+def _opened(
+    record: SessionRecord, workspace: Workspace, profile: Profile, *, told: Callable[[], None], owner: str
+) -> LiveSession:
     session = Session(
         session_id=record.session_id,
         workspace=workspace.path,
@@ -313,6 +334,7 @@ def _opened(record: SessionRecord, workspace: Workspace, profile: Profile, *, to
         profile=profile,
         approval_policy="never" if record.approval_policy == "never" else "ask",
         opened_ms=record.opened_ms,
+        principal=owner,
     )
     return LiveSession(
         session,

@@ -25,11 +25,12 @@ class Stop:
     def __init__(self) -> None:
         self.requested = asyncio.Event()
         self.cause: Cause | None = None
+        self.by: str | None = None  # the principal that requested it; None: nobody but the daemon
 
-    def request(self, cause: Cause) -> None:
+    def request(self, cause: Cause, by: str | None = None) -> None:
         """The first cause stays: a deadline that fires after a cancel changes nothing."""
         if self.cause is None:
-            self.cause = cause
+            self.cause, self.by = cause, by
             self.requested.set()
 
     def check(self) -> None:

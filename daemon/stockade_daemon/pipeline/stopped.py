@@ -2,6 +2,7 @@
 
 from stockade_daemon.errors import Aborted, DeadlineReached, Refusal
 from stockade_daemon.pipeline.stop import Stopped
+from stockade_daemon.values import ITSELF, Outcome
 
 
 def before_dispatch(stopped: Stopped) -> Refusal:
@@ -27,3 +28,10 @@ def while_running(stopped: Stopped, *, limit: str, after: str) -> Refusal:
         stopped.cause, "the daemon is stopping"
     )
     return Aborted("ABORTED", f"{why} while it ran; {after}.")
+
+
+def ended_by(outcome: Outcome, by: str | None) -> str | None:
+    """Whom to name as the cause of a result: whoever asked for the end, or the daemon where nobody did. None: whoever
+    started the call."""
+    stopped = outcome.error is not None and outcome.error.code in ("ABORTED", "ABORTED_BEFORE_DISPATCH")
+    return (by or ITSELF.name) if stopped else None

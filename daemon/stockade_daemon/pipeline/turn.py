@@ -33,13 +33,14 @@ class Wanted:
     text: bytes  # the arguments
     digest: str
     left_out: int = 0  # bytes of arguments that are not in `text`, because they are too many; 0: all are
+    by: str | None = None  # the name of the principal that asks; None: the daemon itself
 
 
-def as_wanted(call_id: str, tool: str, text: bytes, *, left_out: int = 0) -> Wanted:
+def as_wanted(call_id: str, tool: str, text: bytes, *, left_out: int = 0, by: str | None = None) -> Wanted:
     """The call; arguments that are too long to be taken are left out."""
     if len(text) > MAX_ARGUMENTS:
         text, left_out = b"", len(text)
-    return Wanted(call_id, tool, text, digest(tool, text if not left_out else stand_in(left_out)), left_out)
+    return Wanted(call_id, tool, text, digest(tool, text if not left_out else stand_in(left_out)), left_out, by)
 
 
 class Place:
@@ -51,6 +52,7 @@ class Place:
         self.turn_id = turn_id  # empty: a call alone
         self.exclusive = True  # nothing of its turn runs beside it
         self.refusal: Refusal | None = None  # why it will not run, where that is known before it is taken
+        self.refused_by: str | None = None  # the principal that took it back, if one did
         self.context: tuple[str, ...] = ()  # for the agent, after all results
         self.held = False  # it waits for results of calls before it
         self.decided = asyncio.Event()  # policy has had its say
@@ -103,13 +105,15 @@ class Turn:
         self.over = asyncio.Event()
         self.failure: Exception | None = None  # why not all of its calls have a result
         self._cause: Cause | None = None
+        self._by: str | None = None
 
     def is_same(self, calls: Sequence[Wanted]) -> bool:
         return [(each.call_id, each.digest) for each in calls] == [(each.call_id, each.digest) for each in self.calls]
 
-    def halt(self, cause: Cause) -> None:
-        """Begins no more of its calls. The first cause stays."""
-        self._cause = self._cause or cause
+    def halt(self, cause: Cause, by: str | None = None) -> None:
+        """Begins no more of its calls. The first cause stays, and the principal that gave it."""
+        if self._cause is None:
+            self._cause, self._by = cause, by
 
     async def run(self, take: Take, is_exclusive: Callable[[Wanted], bool]) -> None:
         """All calls to their results. `is_exclusive` is asked when a call is about to begin.
@@ -129,7 +133,7 @@ class Turn:
                     await place.results_before()
                 place.takes_room(room.release)
                 if self._cause is not None and place.refusal is None:
-                    place.refusal = before_dispatch(Stopped(self._cause))
+                    place.refusal, place.refused_by = before_dispatch(Stopped(self._cause)), self._by
                 if place.refusal is not None:
                     await place.results_before()
                 self.failure = await take(wanted, place)

@@ -9,81 +9,41 @@ import asyncio
 import hashlib
 import time
 import uuid
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 from stockade_daemon import json_text
 from stockade_daemon.errors import Aborted, PolicyRefusal, RequestError
-from stockade_daemon.values import Json, Session
+from stockade_daemon.policy.access import may_answer, may_see
+from stockade_daemon.policy.asks import Answer, Ask, Claim, End, How, Watcher
+from stockade_daemon.policy.claims import Claims
+from stockade_daemon.values import ITSELF, Json, Principal, Session
 
 Record: TypeAlias = Callable[[str, str, str, Mapping[str, Json]], Awaitable[object]]
-Note: TypeAlias = Callable[[str, str, str, Mapping[str, Json]], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Ask:
-    """A question as it is shown. `shown_hash` binds an answer to exactly these bytes."""
+class Note(Protocol):
+    """Ledger.note."""
 
-    ask_id: str
-    session_id: str
-    call_id: str
-    tool: str
-    card: bytes  # JSON object, JSON text
-    shown_hash: str  # SHA-256, lower-case hex, of `card`
-    asked_ms: int
-    expires_ms: int  # 0: does not expire while its approver stays
+    def __call__(
+        self, session_id: str, type: str, call_id: str, body: Mapping[str, Json], *, by: str | None = None
+    ) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    ask_id: str
-    allow: bool
-    reason: str
-    decision_id: str
-    decided_ms: int
+_HOW: Final[Mapping[str, How]] = {
+    "": "allowed",
+    "APPROVAL_REJECTED": "rejected",
+    "APPROVAL_EXPIRED": "expired",
+    "APPROVAL_UNAVAILABLE": "unavailable",
+}
 
 
 @dataclass(slots=True)
 class _Pending:
     ask: Ask
     answered: asyncio.Future[Answer]
-
-
-class Watcher:
-    """An attached approver: the asks of one session, or of all."""
-
-    def __init__(self, session_id: str) -> None:
-        self.session_id = session_id
-        self._waiting: dict[str, Ask] = {}  # not taken yet, oldest first: no more than there are asks that wait
-        self._closed = False
-        self._changed = asyncio.Event()
-
-    def sees(self, session_id: str) -> bool:
-        return self.session_id in ("", session_id)
-
-    def tell(self, ask: Ask) -> None:
-        self._waiting[ask.ask_id] = ask
-        self._changed.set()
-
-    def forget(self, ask_id: str) -> None:
-        """It needs no answer any more."""
-        self._waiting.pop(ask_id, None)
-
-    def close(self) -> None:
-        self._closed = True
-        self._changed.set()
-
-    async def asks(self) -> AsyncGenerator[Ask, None]:
-        """Asks as they come; ends when the daemon does."""
-        while True:
-            while self._waiting:
-                yield self._waiting.pop(next(iter(self._waiting)))
-            if self._closed:
-                return
-            self._changed.clear()
-            await self._changed.wait()
 
 
 class Approvals:
@@ -95,6 +55,7 @@ class Approvals:
         self._pending: dict[str, _Pending] = {}
         self._answers: dict[str, Answer] = {}
         self._watchers: list[Watcher] = []
+        self._claims = Claims(self._claim_changed)
 
     def waiting_for(self, session_id: str, call_id: str) -> str:
         """The id of the ask that a call waits for, or an empty text."""
@@ -104,13 +65,14 @@ class Approvals:
         return ""
 
     @contextmanager
-    def watching(self, session_id: str) -> Iterator[Watcher]:
-        """Attaches an approver; asks that wait already are told first."""
-        watcher = Watcher(session_id)
+    def watching(self, session_id: str, by: Principal = ITSELF, *, changes: bool = False) -> Iterator[Watcher]:
+        """Attaches an approver; asks that wait already, and that it may answer, are told first."""
+        watcher = Watcher(session_id, by, changes=changes)
         self._watchers.append(watcher)
         for pending in self._pending.values():
-            if watcher.sees(pending.ask.session_id):
-                watcher.tell(pending.ask)
+            if watcher.sees(pending.ask):
+                watcher.tell(pending.ask, self._claims.shown(pending.ask.ask_id))
+        watcher.told_all()
         try:
             yield watcher
         finally:
@@ -136,9 +98,10 @@ class Approvals:
             shown_hash=hashlib.sha256(text).hexdigest(),
             asked_ms=now,
             expires_ms=now + int(wait_s * 1000) if wait_s else 0,
+            asked_by=session.principal,
         )
         pending = _Pending(ask, asyncio.get_running_loop().create_future())
-        code, reason = "ABORTED_BEFORE_DISPATCH", "the ask was withdrawn; nothing was changed"
+        code, reason, by = "ABORTED_BEFORE_DISPATCH", "the ask was withdrawn; nothing was changed", ""
         shown: dict[str, Json] = {
             "ask_id": ask.ask_id,
             "shown_hash": ask.shown_hash,
@@ -154,11 +117,15 @@ class Approvals:
             finally:
                 # One decision for each ask, also where the waiting itself was cancelled.
                 decided = {"ask_id": ask.ask_id, "outcome": code or "allowed", "reason": reason}
-                self._note(session.session_id, "approval/decided", call_id, decided)
+                if pending.answered.done() and not pending.answered.cancelled():
+                    by = pending.answered.result().by
+                self._note(session.session_id, "approval/decided", call_id, decided, by=by or ITSELF.name)
         finally:
             self._pending.pop(ask.ask_id, None)
+            self._claims.forget(ask.ask_id)
+            end = End(_HOW.get(code, "withdrawn"), reason, _now_ms(), by)
             for watcher in self._watchers:
-                watcher.forget(ask.ask_id)
+                watcher.ended(ask, end)
             if not pending.answered.done():
                 pending.answered.cancel()
         if code == "ABORTED_BEFORE_DISPATCH":
@@ -176,9 +143,9 @@ class Approvals:
         if cancelled.is_set():
             return "ABORTED_BEFORE_DISPATCH", "the call was cancelled before anybody was asked; nothing was run"
         for watcher in self._watchers:
-            if watcher.sees(pending.ask.session_id):
+            if watcher.sees(pending.ask):
                 watcher.tell(pending.ask)
-        if not wait_s and not self._attached(pending.ask.session_id):
+        if not wait_s and not self._attached(pending.ask):
             self._close_unattended(pending)
         withdrawal = asyncio.create_task(cancelled.wait())
         try:
@@ -201,17 +168,24 @@ class Approvals:
             )
         return "APPROVAL_EXPIRED", f"nobody answered within {wait_s:g} seconds; nothing was changed. Ask again later."
 
-    async def decide(self, ask_id: str, shown_hash: str, *, allow: bool, reason: str, decision_id: str) -> Answer:
-        """Answers an ask, once. Raises RequestError: NOT_FOUND, FAILED_PRECONDITION (decided, or another card)."""
+    async def decide(
+        self, ask_id: str, shown_hash: str, *, allow: bool, reason: str, decision_id: str, by: Principal = ITSELF
+    ) -> Answer:
+        """Answers an ask, once. Raises RequestError: NOT_FOUND (also what `by` may not see), PERMISSION_DENIED (it may
+        not answer), FAILED_PRECONDITION (decided, or another card)."""
         if not decision_id:
             raise RequestError("INVALID_ARGUMENT", "decision_id is empty; choose one, so that repeating is safe")
         pending = self._pending.get(ask_id)
+        earlier = self._answers.get(ask_id)
+        if pending is not None:
+            _check(by, pending.ask.asked_by, ask_id)
+        elif earlier is not None:
+            _check(by, earlier.asked_by, ask_id)
         if pending is None or pending.answered.done():
-            earlier = self._answers.get(ask_id)
             if earlier is not None and (earlier.decision_id, earlier.allow) == (decision_id, allow):
                 return earlier
             if earlier is None and pending is None:
-                raise RequestError("NOT_FOUND", f"there is no ask {ask_id}; it was withdrawn, or never was")
+                raise _no_ask(ask_id)
             raise RequestError(
                 "FAILED_PRECONDITION",
                 "somebody else has answered already; nothing is to be done",
@@ -223,31 +197,75 @@ class Approvals:
                 "this answer is for another card than the one that is asked about; look at it again",
                 code="APPROVAL_MISMATCH",
             )
-        answer = Answer(ask_id, allow, reason[:2000], decision_id, _now_ms())
+        answer = Answer(ask_id, allow, reason[:2000], decision_id, _now_ms(), by.name, pending.ask.asked_by)
         self._answers[ask_id] = answer
         while len(self._answers) > 10_000:
             self._answers.pop(next(iter(self._answers)))
         pending.answered.set_result(answer)
         return answer
 
+    def claim(self, ask_id: str, claim_id: str, name: str, seconds: float, *, by: Principal = ITSELF) -> Claim | None:
+        """Shows for so long that somebody looks at an ask; 0 ends that. The claim that is shown now.
+
+        Raises RequestError: NOT_FOUND (also what `by` may not see), PERMISSION_DENIED, INVALID_ARGUMENT.
+        """
+        if ask_id not in self._pending:
+            raise _no_ask(ask_id)
+        _check(by, self._pending[ask_id].ask.asked_by, ask_id)
+        if seconds > 0:
+            self._claims.claim(ask_id, claim_id, name, by.name, seconds)
+        else:
+            self._claims.end(ask_id, claim_id)
+        return self._claims.shown(ask_id)
+
     def close(self) -> None:
         """Ends every watcher's stream: the daemon stops."""
         for watcher in self._watchers:
             watcher.close()
 
-    def _attached(self, session_id: str) -> bool:
-        return any(watcher.sees(session_id) for watcher in self._watchers)
+    def _claim_changed(self, ask_id: str) -> None:
+        pending = self._pending.get(ask_id)
+        if pending is not None:
+            for watcher in self._watchers:
+                if watcher.sees(pending.ask):
+                    watcher.tell(pending.ask, self._claims.shown(ask_id))
+
+    def _attached(self, ask: Ask) -> bool:
+        return any(watcher.sees(ask) for watcher in self._watchers)
 
     def _approver_left(self) -> None:
         """Without a wait, an ask does not outlive the last approver who could see it."""
         for pending in list(self._pending.values()):
-            if not pending.ask.expires_ms and not self._attached(pending.ask.session_id):
+            if not pending.ask.expires_ms and not self._attached(pending.ask):
                 self._close_unattended(pending)
 
     def _close_unattended(self, pending: _Pending) -> None:
         if not pending.answered.done():
             reason = "nobody is there to approve; attach an approver, or set [approval] wait_s in the profile"
             pending.answered.set_result(Answer(pending.ask.ask_id, False, reason, "", _now_ms()))
+
+
+def check_answers(principal: Principal, owner: str) -> None:
+    """Raises RequestError PERMISSION_DENIED where it may not answer what is asked about the owner's sessions."""
+    if may_answer(principal, owner):
+        return
+    raise RequestError(
+        "PERMISSION_DENIED",
+        f"{principal.name} may not answer what is asked about "
+        + ("its own sessions" if principal.name == owner else f"sessions of {owner}")
+        + "; have somebody else with the role approver answer, or the admin change answer_own_asks or approves in "
+        "stockade.toml",
+    )
+
+
+def _check(principal: Principal, owner: str, ask_id: str) -> None:
+    if not may_see(principal, owner):
+        raise _no_ask(ask_id)
+    check_answers(principal, owner)
+
+
+def _no_ask(ask_id: str) -> RequestError:
+    return RequestError("NOT_FOUND", f"there is no ask {ask_id[:128]}; it has its answer, was withdrawn, or never was")
 
 
 def _now_ms() -> int:

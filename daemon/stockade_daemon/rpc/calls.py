@@ -13,8 +13,12 @@ from stockade_daemon.errors import RequestError
 from stockade_daemon.ledger.ledger import VALUE_PART, Ledger
 from stockade_daemon.pipeline.engine import Engine
 from stockade_daemon.pipeline.turn import Turn
+from stockade_daemon.policy.access import may_see
 from stockade_daemon.rpc import wire
+from stockade_daemon.rpc.access import Access
 from stockade_daemon.rpc.heartbeats import beating, pulse_of
+from stockade_daemon.rpc.methods import streaming, unary
+from stockade_daemon.values import Principal
 
 _CHUNK = 256 * 1024
 _LONGEST_WAIT_S = 60.0
@@ -31,69 +35,86 @@ _LONGEST_NOTE = 4096  # bytes
 
 
 class CallsService(calls_pb2_grpc.CallsServicer):
-    def __init__(self, engine: Engine, ledger: Ledger) -> None:
+    def __init__(self, access: Access, engine: Engine, ledger: Ledger) -> None:
+        self.access = access
         self._engine = engine
         self._ledger = ledger
 
-    @wire.unary
-    async def Start(self, request: calls_pb2.StartCallRequest, context: Any) -> calls_pb2.Call:
+    @unary
+    async def Start(self, request: calls_pb2.StartCallRequest, context: Any, me: Principal) -> calls_pb2.Call:
+        await self.access.change(me, request.session_id)
         await self._engine.begin(
             request.session_id,
             request.call_id,
             request.tool,
             request.arguments,
             left_out=min(request.arguments_left_out, wire.LARGEST),
+            by=me.name,
         )
         return await self._call(request.session_id, request.call_id, request.wait_s)
 
-    @wire.unary
-    async def StartTurn(self, request: calls_pb2.StartTurnRequest, context: Any) -> calls_pb2.Turn:
+    @unary
+    async def StartTurn(self, request: calls_pb2.StartTurnRequest, context: Any, me: Principal) -> calls_pb2.Turn:
+        await self.access.change(me, request.session_id)
         calls = [(each.call_id, each.tool, each.arguments) for each in request.calls]
         left_out = {each.call_id: min(each.arguments_left_out, wire.LARGEST) for each in request.calls}
-        turn = await self._engine.begin_turn(request.session_id, request.turn_id, calls, left_out=left_out)
+        turn = await self._engine.begin_turn(request.session_id, request.turn_id, calls, left_out=left_out, by=me.name)
         with suppress(TimeoutError):
             async with asyncio.timeout(min(request.wait_s, _LONGEST_WAIT_S)):
                 await turn.over.wait()
         return await self._turn(request.session_id, turn)
 
-    @wire.unary
-    async def CancelTurn(self, request: calls_pb2.CancelTurnRequest, context: Any) -> calls_pb2.Turn:
-        return await self._turn(request.session_id, await self._engine.cancel_turn(request.session_id, request.turn_id))
+    @unary
+    async def CancelTurn(self, request: calls_pb2.CancelTurnRequest, context: Any, me: Principal) -> calls_pb2.Turn:
+        await self.access.change(me, request.session_id)
+        turn = await self._engine.cancel_turn(request.session_id, request.turn_id, by=me.name)
+        return await self._turn(request.session_id, turn)
 
-    @wire.unary
-    async def List(self, request: calls_pb2.ListCallsRequest, context: Any) -> calls_pb2.ListCallsResponse:
+    @unary
+    async def List(
+        self, request: calls_pb2.ListCallsRequest, context: Any, me: Principal
+    ) -> calls_pb2.ListCallsResponse:
         if request.session_id:
-            await self._engine.sessions.record(request.session_id)
-        return calls_pb2.ListCallsResponse(
-            calls=_fitting([wire.under_way(each) for each in self._engine.under_way(request.session_id)])
-        )
+            await self.access.see(me, request.session_id)
+        seen = [
+            wire.under_way(each)
+            for each in self._engine.under_way(request.session_id)
+            if request.session_id or may_see(me, await self._engine.sessions.owner(each.session_id))
+        ]
+        return calls_pb2.ListCallsResponse(calls=_fitting(seen))
 
-    @wire.unary
-    async def Wait(self, request: calls_pb2.WaitCallRequest, context: Any) -> calls_pb2.Call:
+    @unary
+    async def Wait(self, request: calls_pb2.WaitCallRequest, context: Any, me: Principal) -> calls_pb2.Call:
+        await self.access.see(me, request.session_id)
         return await self._call(request.session_id, request.call_id, request.wait_s)
 
-    @wire.unary
-    async def Cancel(self, request: calls_pb2.CancelCallRequest, context: Any) -> calls_pb2.Call:
-        await self._engine.cancel(request.session_id, request.call_id)
+    @unary
+    async def Cancel(self, request: calls_pb2.CancelCallRequest, context: Any, me: Principal) -> calls_pb2.Call:
+        await self.access.change(me, request.session_id)
+        await self._engine.cancel(request.session_id, request.call_id, by=me.name)
         return await self._call(request.session_id, request.call_id, 0)
 
-    @wire.unary
-    async def ResolveUnknown(self, request: calls_pb2.ResolveUnknownRequest, context: Any) -> calls_pb2.Call:
+    @unary
+    async def ResolveUnknown(
+        self, request: calls_pb2.ResolveUnknownRequest, context: Any, me: Principal
+    ) -> calls_pb2.Call:
         done = _OUTCOMES.get(request.outcome)
         if done is None:
             raise RequestError("INVALID_ARGUMENT", "outcome is neither DONE nor NOT_DONE")
         if len(request.note.encode()) > _LONGEST_NOTE:
             raise RequestError("INVALID_ARGUMENT", f"the note is longer than {_LONGEST_NOTE} bytes; shorten it")
-        await self._ledger.resolve(request.session_id, request.call_id, done=done, note=request.note)
+        await self.access.change(me, request.session_id)
+        await self._ledger.resolve(request.session_id, request.call_id, done=done, note=request.note, by=me.name)
         return await self._call(request.session_id, request.call_id, 0)
 
-    @wire.streaming
+    @streaming
     async def ReadOutput(
-        self, request: calls_pb2.ReadOutputRequest, context: Any
+        self, request: calls_pb2.ReadOutputRequest, context: Any, me: Principal
     ) -> AsyncIterator[calls_pb2.OutputChunk]:
         part = _PARTS.get(request.part)
         if part is None:
             raise RequestError("INVALID_ARGUMENT", "part is none of VALUE, STDOUT, STDERR and ARGUMENTS")
+        await self.access.see(me, request.session_id)
         record, _ = await self._engine.wait(request.session_id, request.call_id, 0)
         offset = min(request.offset, wire.LARGEST)
         if part == "value" and record.state != "settled":

@@ -12,21 +12,32 @@ from stockade_daemon.pipeline.sessions import Sessions
 from stockade_daemon.registry import sources
 from stockade_daemon.registry.generations import Generations
 from stockade_daemon.rpc import wire
+from stockade_daemon.rpc.access import Access
+from stockade_daemon.rpc.methods import unary
 from stockade_daemon.rpc.turns import Turns
+from stockade_daemon.values import Principal
 
 _LONGEST_NAME = 255
 
 
 class CatalogService(catalog_pb2_grpc.CatalogServicer):
-    def __init__(self, tools: Generations, describing: Describing, sessions: Sessions, turns: Turns) -> None:
+    def __init__(
+        self, access: Access, tools: Generations, describing: Describing, sessions: Sessions, turns: Turns
+    ) -> None:
+        self.access = access
         self._tools = tools
         self._describing = describing
         self._sessions = sessions
         self._turns = turns  # of files that are checked
 
-    @wire.unary
-    async def ListTools(self, request: catalog_pb2.ListToolsRequest, context: Any) -> catalog_pb2.ListToolsResponse:
-        only = (await self._sessions.record(request.session_id)).tools if request.session_id else ()
+    @unary
+    async def ListTools(
+        self, request: catalog_pb2.ListToolsRequest, context: Any, me: Principal
+    ) -> catalog_pb2.ListToolsResponse:
+        only: tuple[str, ...] = ()
+        if request.session_id:
+            await self.access.see(me, request.session_id)
+            only = (await self._sessions.record(request.session_id)).tools
         return catalog_pb2.ListToolsResponse(
             tools=[wire.tool(each) for each in self._tools.current.catalog() if not only or each.name in only],
             generation=self._tools.number,
@@ -37,8 +48,10 @@ class CatalogService(catalog_pb2_grpc.CatalogServicer):
             ],
         )
 
-    @wire.unary
-    async def CheckTool(self, request: catalog_pb2.CheckToolRequest, context: Any) -> catalog_pb2.CheckToolResponse:
+    @unary
+    async def CheckTool(
+        self, request: catalog_pb2.CheckToolRequest, context: Any, me: Principal
+    ) -> catalog_pb2.CheckToolResponse:
         name = request.name
         if "/" in name or not 0 < len(name) <= _LONGEST_NAME:
             raise RequestError(
@@ -62,9 +75,9 @@ class CatalogService(catalog_pb2_grpc.CatalogServicer):
             raise RequestError("FAILED_PRECONDITION", refusal.message, code=refusal.code) from refusal
         return catalog_pb2.CheckToolResponse(tools=[wire.tool(each) for each in found])
 
-    @wire.unary
+    @unary
     async def GetReference(
-        self, request: catalog_pb2.GetReferenceRequest, context: Any
+        self, request: catalog_pb2.GetReferenceRequest, context: Any, me: Principal
     ) -> catalog_pb2.GetReferenceResponse:
         found = [await self._sessions.profiles.current(name) for name in await self._sessions.profiles.names()]
         return catalog_pb2.GetReferenceResponse(

@@ -3,7 +3,7 @@
 import asyncio
 import importlib.metadata
 import os
-from typing import Any
+from typing import Any, Final
 
 from stockade.v1 import daemon_pb2, daemon_pb2_grpc
 from stockade_daemon import json_text
@@ -11,11 +11,16 @@ from stockade_daemon.errors import SandboxFailure
 from stockade_daemon.pipeline.arguments import MAX_ARGUMENTS
 from stockade_daemon.pipeline.doctor import examine
 from stockade_daemon.pipeline.rules import Rules
+from stockade_daemon.policy.access import may_answer
 from stockade_daemon.profiles import read as profiles
 from stockade_daemon.rpc import wire
+from stockade_daemon.rpc.access import Access
+from stockade_daemon.rpc.methods import unary
 from stockade_daemon.rpc.turns import Turns
 from stockade_daemon.sandbox.pool import Pool
-from stockade_daemon.values import Layer
+from stockade_daemon.values import Layer, Principal
+
+_FEATURES: Final = ("heartbeats", "arguments-left-out", "ask-changes")  # the optional abilities of every daemon
 
 
 def version() -> str:
@@ -27,8 +32,9 @@ def version() -> str:
 
 
 class DaemonService(daemon_pb2_grpc.DaemonServicer):
-    def __init__(self, pool: Pool, rules: Rules, turns: Turns) -> None:
+    def __init__(self, access: Access, pool: Pool, rules: Rules, turns: Turns) -> None:
         """`turns`: of examinations."""
+        self.access = access
         self._pool = pool
         self._turns = turns
         self._rules = rules
@@ -36,13 +42,15 @@ class DaemonService(daemon_pb2_grpc.DaemonServicer):
         # One probe for all who ask at once.
         self._probing = asyncio.Lock()
 
-    @wire.unary
-    async def GetInfo(self, request: daemon_pb2.GetInfoRequest, context: Any) -> daemon_pb2.GetInfoResponse:
+    @unary
+    async def GetInfo(
+        self, request: daemon_pb2.GetInfoRequest, context: Any, me: Principal
+    ) -> daemon_pb2.GetInfoResponse:
         host = os.uname()
         return daemon_pb2.GetInfoResponse(
             version=version(),
             protocol="stockade.v1",
-            features=["heartbeats", "arguments-left-out", *(["profile-files"] if self._rules.private else [])],
+            features=[*_FEATURES, *(["profile-files"] if self._rules.private else [])],
             limits=daemon_pb2.Limits(
                 message_bytes=wire.MESSAGE_BYTES,
                 arguments_bytes=MAX_ARGUMENTS,
@@ -55,10 +63,16 @@ class DaemonService(daemon_pb2_grpc.DaemonServicer):
             machine=host.machine,
             profiles=await asyncio.to_thread(profiles.available, self._rules.profile_directories),
             private=self._rules.private,
+            caller=daemon_pb2.Caller(
+                name=me.name,
+                roles=sorted(me.roles),
+                answers_own_asks=may_answer(me, me.name),
+                approves=sorted(me.approves),
+            ),
         )
 
-    @wire.unary
-    async def Doctor(self, request: daemon_pb2.DoctorRequest, context: Any) -> daemon_pb2.DoctorResponse:
+    @unary
+    async def Doctor(self, request: daemon_pb2.DoctorRequest, context: Any, me: Principal) -> daemon_pb2.DoctorResponse:
         async with self._turns.turn():
             found = await examine(self._pool, self._rules)
         return daemon_pb2.DoctorResponse(

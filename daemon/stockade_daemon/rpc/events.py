@@ -7,16 +7,23 @@ from typing import Any
 from stockade.v1 import events_pb2, events_pb2_grpc
 from stockade_daemon.ledger.ledger import Ledger
 from stockade_daemon.rpc import wire
+from stockade_daemon.rpc.access import Access
 from stockade_daemon.rpc.heartbeats import pulse_of
+from stockade_daemon.rpc.methods import streaming
+from stockade_daemon.values import Principal
 
 
 class EventsService(events_pb2_grpc.EventsServicer):
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, access: Access, ledger: Ledger) -> None:
+        self.access = access
         self._ledger = ledger
 
-    @wire.streaming
-    async def Read(self, request: events_pb2.ReadEventsRequest, context: Any) -> AsyncIterator[events_pb2.Event]:
+    @streaming
+    async def Read(
+        self, request: events_pb2.ReadEventsRequest, context: Any, me: Principal
+    ) -> AsyncIterator[events_pb2.Event]:
         session_id, after, call_id = request.session_id, min(request.after, wire.LARGEST), request.call_id or None
+        await self.access.see(me, session_id)
         if request.follow:
             pulse_s = pulse_of(request.heartbeat_s)
             following = self._ledger.follow_pages(session_id, after=after, call_id=call_id, pulse_s=pulse_s)

@@ -14,22 +14,29 @@ from stockade_daemon.profiles import read as profiles
 from stockade_daemon.profiles.explain import explain
 from stockade_daemon.profiles.last_good import Standing
 from stockade_daemon.rpc import wire
+from stockade_daemon.rpc.access import Access
+from stockade_daemon.rpc.methods import unary
 from stockade_daemon.rpc.turns import Turns
 from stockade_daemon.sandbox.pool import Pool
-from stockade_daemon.values import Profile
+from stockade_daemon.values import Principal, Profile
 
 
 class ProfilesService(profiles_pb2_grpc.ProfilesServicer):
-    def __init__(self, rules: Rules, named: NamedProfiles, pool: Pool, place: Path, turns: Turns) -> None:
+    def __init__(
+        self, access: Access, rules: Rules, named: NamedProfiles, pool: Pool, place: Path, turns: Turns
+    ) -> None:
         """`place`: a private directory for the workspaces of probes, which take `turns`."""
+        self.access = access
         self._rules = rules
         self._named = named
         self._pool = pool
         self._place = place
         self._turns = turns
 
-    @wire.unary
-    async def List(self, request: profiles_pb2.ListProfilesRequest, context: Any) -> profiles_pb2.ListProfilesResponse:
+    @unary
+    async def List(
+        self, request: profiles_pb2.ListProfilesRequest, context: Any, me: Principal
+    ) -> profiles_pb2.ListProfilesResponse:
         found = [await self._named.current(name) for name in await self._named.names()]
         misnamed = await asyncio.to_thread(profiles.misnamed, self._rules.profile_directories)
         return profiles_pb2.ListProfilesResponse(
@@ -39,8 +46,10 @@ class ProfilesService(profiles_pb2_grpc.ProfilesServicer):
             ]
         )
 
-    @wire.unary
-    async def Show(self, request: profiles_pb2.ShowProfileRequest, context: Any) -> profiles_pb2.ShowProfileResponse:
+    @unary
+    async def Show(
+        self, request: profiles_pb2.ShowProfileRequest, context: Any, me: Principal
+    ) -> profiles_pb2.ShowProfileResponse:
         profile, fault = await self._in_force(request.profile)
         files = chain.unpack(profile.text, name=profile.name, source=profile.source)
         return profiles_pb2.ShowProfileResponse(
@@ -49,9 +58,9 @@ class ProfilesService(profiles_pb2_grpc.ProfilesServicer):
             fault=fault,
         )
 
-    @wire.unary
+    @unary
     async def Explain(
-        self, request: profiles_pb2.ExplainProfileRequest, context: Any
+        self, request: profiles_pb2.ExplainProfileRequest, context: Any, me: Principal
     ) -> profiles_pb2.ExplainProfileResponse:
         profile, fault = await self._in_force(request.profile)
         return profiles_pb2.ExplainProfileResponse(
@@ -70,8 +79,10 @@ class ProfilesService(profiles_pb2_grpc.ProfilesServicer):
             fault=fault,
         )
 
-    @wire.unary
-    async def Check(self, request: profiles_pb2.CheckProfileRequest, context: Any) -> profiles_pb2.CheckProfileResponse:
+    @unary
+    async def Check(
+        self, request: profiles_pb2.CheckProfileRequest, context: Any, me: Principal
+    ) -> profiles_pb2.CheckProfileResponse:
         try:
             await self._as_it_is(request.profile)
         except ConfigurationError as error:
@@ -80,8 +91,10 @@ class ProfilesService(profiles_pb2_grpc.ProfilesServicer):
             return profiles_pb2.CheckProfileResponse(mistakes=[_mistake(each) for each in error.mistakes])
         return profiles_pb2.CheckProfileResponse()
 
-    @wire.unary
-    async def Probe(self, request: profiles_pb2.ProbeProfileRequest, context: Any) -> profiles_pb2.ProbeProfileResponse:
+    @unary
+    async def Probe(
+        self, request: profiles_pb2.ProbeProfileRequest, context: Any, me: Principal
+    ) -> profiles_pb2.ProbeProfileResponse:
         if request.profile.WhichOneof("choice") == "text" and not self._rules.private:
             raise RequestError(
                 "PERMISSION_DENIED",

@@ -2,10 +2,9 @@
 
 import base64
 import errno
-import functools
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from typing import Any
 
 import grpc
 from google.protobuf.any_pb2 import Any as AnyMessage
@@ -17,7 +16,7 @@ from stockade_daemon.errors import Busy, ConfigurationError, InfrastructureFailu
 from stockade_daemon.ledger.records import CallRecord, SessionRecord
 from stockade_daemon.ledger.versions import version_of
 from stockade_daemon.pipeline.listing import Listed
-from stockade_daemon.policy.approvals import Ask
+from stockade_daemon.policy.asks import How, Told
 from stockade_daemon.profiles.read import own_tightening
 from stockade_daemon.values import Event, Finding, Json, Layer, Manifest, ProfileFinding
 
@@ -34,42 +33,18 @@ _CALL_STATES = {
     "running": calls_pb2.CALL_STATE_RUNNING,
     "settled": calls_pb2.CALL_STATE_SETTLED,
 }
-
-S = TypeVar("S")
-Q = TypeVar("Q")
-R = TypeVar("R")
-
-
-def unary(method: Callable[[S, Q, Any], Awaitable[R]]) -> Callable[[S, Q, Any], Awaitable[R]]:
-    """Wraps a unary method: errors of ours become statuses, others INTERNAL and a line in the log."""
-
-    @functools.wraps(method)
-    async def wrapped(self: S, request: Q, context: Any) -> R:
-        try:
-            return await method(self, request, context)
-        except Exception as error:
-            await _abort(context, error)
-            raise
-
-    return wrapped
+_ENDS: "Mapping[How, approvals_pb2.AskEnd.ValueType]" = {
+    "allowed": approvals_pb2.ASK_END_ALLOWED,
+    "rejected": approvals_pb2.ASK_END_REJECTED,
+    "withdrawn": approvals_pb2.ASK_END_WITHDRAWN,
+    "expired": approvals_pb2.ASK_END_EXPIRED,
+    "unavailable": approvals_pb2.ASK_END_UNAVAILABLE,
+    "changed": approvals_pb2.ASK_END_CHANGED,
+}
 
 
-def streaming(method: Callable[[S, Q, Any], AsyncIterator[R]]) -> Callable[[S, Q, Any], AsyncIterator[R]]:
-    """The same for a method that streams its answers."""
-
-    @functools.wraps(method)
-    async def wrapped(self: S, request: Q, context: Any) -> AsyncIterator[R]:
-        try:
-            async for answer in method(self, request, context):
-                yield answer
-        except Exception as error:
-            await _abort(context, error)
-            raise
-
-    return wrapped
-
-
-async def _abort(context: Any, error: Exception) -> None:
+async def abort(context: Any, error: Exception) -> None:
+    """Ends a request with the status of an error; raises."""
     if isinstance(error, grpc.aio.AbortError):
         return
     status, code, message = _status(error)
@@ -107,7 +82,7 @@ def _status(error: Exception) -> tuple[grpc.StatusCode, str, str]:
             return grpc.StatusCode.INTERNAL, "", text
 
 
-def session(record: SessionRecord) -> sessions_pb2.Session:
+def session(record: SessionRecord, owner: str) -> sessions_pb2.Session:
     return sessions_pb2.Session(
         session_id=record.session_id,
         workspace=_text(record.workspace),
@@ -119,6 +94,7 @@ def session(record: SessionRecord) -> sessions_pb2.Session:
         last_seq=record.last_seq,
         tightening=own_tightening(record.profile_text),
         tools=record.tools,
+        principal=owner,
     )
 
 
@@ -149,20 +125,32 @@ def event(recorded: Event) -> events_pb2.Event:
         time_ms=recorded.time_ms,
         body=json_text.dump(recorded.body),
         version=version_of(recorded.type),
+        principal=recorded.principal,
     )
 
 
-def ask(asked: Ask) -> approvals_pb2.Ask:
-    return approvals_pb2.Ask(
-        ask_id=asked.ask_id,
-        session_id=asked.session_id,
-        call_id=asked.call_id,
-        tool=asked.tool,
-        card=asked.card,
-        shown_hash=asked.shown_hash,
-        asked_ms=asked.asked_ms,
-        expires_ms=asked.expires_ms,
+def told(news: Told) -> approvals_pb2.Ask:
+    """What a watcher hears. An ask that has ended comes without its card."""
+    if news.ask is None:
+        return approvals_pb2.Ask(all_sent=True)
+    message = approvals_pb2.Ask(
+        ask_id=news.ask.ask_id,
+        session_id=news.ask.session_id,
+        call_id=news.ask.call_id,
+        tool=news.ask.tool,
+        card=news.ask.card if news.end is None else b"",
+        shown_hash=news.ask.shown_hash,
+        asked_ms=news.ask.asked_ms,
+        expires_ms=news.ask.expires_ms,
+        asked_by=news.ask.asked_by,
     )
+    if news.claim is not None:
+        message.claimed_ms, message.claimed_by = news.claim.since_ms, news.claim.by
+        message.claimed_name = news.claim.name
+    if news.end is not None:
+        message.ended, message.ended_ms = _ENDS[news.end.how], news.end.at_ms
+        message.ended_by, message.ended_reason = news.end.by, news.end.reason
+    return message
 
 
 def call(record: CallRecord, waiting_for: str, value: bytes | None, card: Mapping[str, Json] | None) -> calls_pb2.Call:

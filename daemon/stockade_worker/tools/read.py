@@ -34,8 +34,10 @@ def run(arguments: Mapping[str, Any], files: Broker) -> Answer:
     for first, last in whole:
         shown_first, shown_last = decoded.byte_lines(data, starts[first - 1], starts[last])
         files.showed(file, shown_first, max(shown_last, shown_first - 1))
-    if not whole:
-        files.showed(file, 1, 0)  # an empty file, or one of whose lines none was shown whole
+    if not lines:
+        files.showed(file, 1, 1 if data else 0)  # nothing but a byte-order mark, or nothing at all
+    elif not whole:
+        files.showed(file, 1, 0)
     last = offset + len(shown) - 1
     value = {
         "path": file.path,
@@ -100,7 +102,7 @@ def _window(lines: list[str], offset: int, limit: int) -> tuple[list[str], list[
 
 def _for_model(value: dict[str, Any], lines: list[str]) -> str:
     if not lines:
-        return f"{value['path']} is empty."
+        return f"{value['path']} is empty{' but for its byte-order mark' if value['size'] else ''}."
     body = str(value["content"])
     notes = []
     if value["last_line"] < len(lines):

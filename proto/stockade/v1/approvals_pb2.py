@@ -24,21 +24,27 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bstockade/v1/approvals.proto\x12\x0bstockade.v1\";\n\x10WatchAsksRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x13\n\x0bheartbeat_s\x18\x02 \x01(\x01\"\xa3\x01\n\x03\x41sk\x12\x0e\n\x06\x61sk_id\x18\x01 \x01(\t\x12\x12\n\nsession_id\x18\x02 \x01(\t\x12\x0f\n\x07\x63\x61ll_id\x18\x03 \x01(\t\x12\x0c\n\x04tool\x18\x04 \x01(\t\x12\x0c\n\x04\x63\x61rd\x18\x05 \x01(\x0c\x12\x12\n\nshown_hash\x18\x06 \x01(\t\x12\x10\n\x08\x61sked_ms\x18\x07 \x01(\x03\x12\x12\n\nexpires_ms\x18\x08 \x01(\x03\x12\x11\n\theartbeat\x18\t \x01(\x08\"g\n\rDecideRequest\x12\x0e\n\x06\x61sk_id\x18\x01 \x01(\t\x12\x12\n\nshown_hash\x18\x02 \x01(\t\x12\r\n\x05\x61llow\x18\x03 \x01(\x08\x12\x0e\n\x06reason\x18\x04 \x01(\t\x12\x13\n\x0b\x64\x65\x63ision_id\x18\x05 \x01(\t\"S\n\x0e\x44\x65\x63ideResponse\x12\x0e\n\x06\x61sk_id\x18\x01 \x01(\t\x12\r\n\x05\x61llow\x18\x02 \x01(\x08\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x12\n\ndecided_ms\x18\x04 \x01(\x03\x32\x8a\x01\n\tApprovals\x12:\n\x05Watch\x12\x1d.stockade.v1.WatchAsksRequest\x1a\x10.stockade.v1.Ask0\x01\x12\x41\n\x06\x44\x65\x63ide\x12\x1a.stockade.v1.DecideRequest\x1a\x1b.stockade.v1.DecideResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bstockade/v1/approvals.proto\x12\x0bstockade.v1\"L\n\x10WatchAsksRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x13\n\x0bheartbeat_s\x18\x02 \x01(\x01\x12\x0f\n\x07\x63hanges\x18\x03 \x01(\x08\"\xe3\x02\n\x03\x41sk\x12\x0e\n\x06\x61sk_id\x18\x01 \x01(\t\x12\x12\n\nsession_id\x18\x02 \x01(\t\x12\x0f\n\x07\x63\x61ll_id\x18\x03 \x01(\t\x12\x0c\n\x04tool\x18\x04 \x01(\t\x12\x0c\n\x04\x63\x61rd\x18\x05 \x01(\x0c\x12\x12\n\nshown_hash\x18\x06 \x01(\t\x12\x10\n\x08\x61sked_ms\x18\x07 \x01(\x03\x12\x12\n\nexpires_ms\x18\x08 \x01(\x03\x12\x11\n\theartbeat\x18\t \x01(\x08\x12\x10\n\x08\x61sked_by\x18\n \x01(\t\x12\x12\n\nclaimed_ms\x18\x0b \x01(\x03\x12\x12\n\nclaimed_by\x18\x0c \x01(\t\x12\x14\n\x0c\x63laimed_name\x18\r \x01(\t\x12\"\n\x05\x65nded\x18\x0e \x01(\x0e\x32\x13.stockade.v1.AskEnd\x12\x10\n\x08\x65nded_ms\x18\x0f \x01(\x03\x12\x10\n\x08\x65nded_by\x18\x10 \x01(\t\x12\x14\n\x0c\x65nded_reason\x18\x11 \x01(\t\x12\x10\n\x08\x61ll_sent\x18\x12 \x01(\x08\"O\n\x0c\x43laimRequest\x12\x0e\n\x06\x61sk_id\x18\x01 \x01(\t\x12\x10\n\x08\x63laim_id\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12\x0f\n\x07lease_s\x18\x04 \x01(\x01\"M\n\rClaimResponse\x12\x12\n\nclaimed_ms\x18\x01 \x01(\x03\x12\x12\n\nclaimed_by\x18\x02 \x01(\t\x12\x14\n\x0c\x63laimed_name\x18\x03 \x01(\t\"g\n\rDecideRequest\x12\x0e\n\x06\x61sk_id\x18\x01 \x01(\t\x12\x12\n\nshown_hash\x18\x02 \x01(\t\x12\r\n\x05\x61llow\x18\x03 \x01(\x08\x12\x0e\n\x06reason\x18\x04 \x01(\t\x12\x13\n\x0b\x64\x65\x63ision_id\x18\x05 \x01(\t\"S\n\x0e\x44\x65\x63ideResponse\x12\x0e\n\x06\x61sk_id\x18\x01 \x01(\t\x12\r\n\x05\x61llow\x18\x02 \x01(\x08\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x12\n\ndecided_ms\x18\x04 \x01(\x03*\xa6\x01\n\x06\x41skEnd\x12\x17\n\x13\x41SK_END_UNSPECIFIED\x10\x00\x12\x13\n\x0f\x41SK_END_ALLOWED\x10\x01\x12\x14\n\x10\x41SK_END_REJECTED\x10\x02\x12\x15\n\x11\x41SK_END_WITHDRAWN\x10\x03\x12\x13\n\x0f\x41SK_END_EXPIRED\x10\x04\x12\x17\n\x13\x41SK_END_UNAVAILABLE\x10\x05\x12\x13\n\x0f\x41SK_END_CHANGED\x10\x06\x32\xca\x01\n\tApprovals\x12:\n\x05Watch\x12\x1d.stockade.v1.WatchAsksRequest\x1a\x10.stockade.v1.Ask0\x01\x12\x41\n\x06\x44\x65\x63ide\x12\x1a.stockade.v1.DecideRequest\x1a\x1b.stockade.v1.DecideResponse\x12>\n\x05\x43laim\x12\x19.stockade.v1.ClaimRequest\x1a\x1a.stockade.v1.ClaimResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'stockade.v1.approvals_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
+  _globals['_ASKEND']._serialized_start=831
+  _globals['_ASKEND']._serialized_end=997
   _globals['_WATCHASKSREQUEST']._serialized_start=44
-  _globals['_WATCHASKSREQUEST']._serialized_end=103
-  _globals['_ASK']._serialized_start=106
-  _globals['_ASK']._serialized_end=269
-  _globals['_DECIDEREQUEST']._serialized_start=271
-  _globals['_DECIDEREQUEST']._serialized_end=374
-  _globals['_DECIDERESPONSE']._serialized_start=376
-  _globals['_DECIDERESPONSE']._serialized_end=459
-  _globals['_APPROVALS']._serialized_start=462
-  _globals['_APPROVALS']._serialized_end=600
+  _globals['_WATCHASKSREQUEST']._serialized_end=120
+  _globals['_ASK']._serialized_start=123
+  _globals['_ASK']._serialized_end=478
+  _globals['_CLAIMREQUEST']._serialized_start=480
+  _globals['_CLAIMREQUEST']._serialized_end=559
+  _globals['_CLAIMRESPONSE']._serialized_start=561
+  _globals['_CLAIMRESPONSE']._serialized_end=638
+  _globals['_DECIDEREQUEST']._serialized_start=640
+  _globals['_DECIDEREQUEST']._serialized_end=743
+  _globals['_DECIDERESPONSE']._serialized_start=745
+  _globals['_DECIDERESPONSE']._serialized_end=828
+  _globals['_APPROVALS']._serialized_start=1000
+  _globals['_APPROVALS']._serialized_end=1202
 # @@protoc_insertion_point(module_scope)

@@ -5,6 +5,7 @@ Asks and answers. An ask is an event and waits for one unary answer."""
 
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -16,25 +17,67 @@ else:
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class _AskEnd:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _AskEndEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_AskEnd.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    ASK_END_UNSPECIFIED: _AskEnd.ValueType  # 0
+    """it waits"""
+    ASK_END_ALLOWED: _AskEnd.ValueType  # 1
+    ASK_END_REJECTED: _AskEnd.ValueType  # 2
+    """somebody said no"""
+    ASK_END_WITHDRAWN: _AskEnd.ValueType  # 3
+    """its call was taken back, or its session or daemon ended"""
+    ASK_END_EXPIRED: _AskEnd.ValueType  # 4
+    ASK_END_UNAVAILABLE: _AskEnd.ValueType  # 5
+    """the last approver went away, and it does not wait for another"""
+    ASK_END_CHANGED: _AskEnd.ValueType  # 6
+    """what was shown is no longer so"""
+
+class AskEnd(_AskEnd, metaclass=_AskEndEnumTypeWrapper):
+    """How an ask ended."""
+
+ASK_END_UNSPECIFIED: AskEnd.ValueType  # 0
+"""it waits"""
+ASK_END_ALLOWED: AskEnd.ValueType  # 1
+ASK_END_REJECTED: AskEnd.ValueType  # 2
+"""somebody said no"""
+ASK_END_WITHDRAWN: AskEnd.ValueType  # 3
+"""its call was taken back, or its session or daemon ended"""
+ASK_END_EXPIRED: AskEnd.ValueType  # 4
+ASK_END_UNAVAILABLE: AskEnd.ValueType  # 5
+"""the last approver went away, and it does not wait for another"""
+ASK_END_CHANGED: AskEnd.ValueType  # 6
+"""what was shown is no longer so"""
+Global___AskEnd: _TypeAlias = AskEnd  # noqa: Y015
+
 @_typing.final
 class WatchAsksRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     SESSION_ID_FIELD_NUMBER: _builtins.int
     HEARTBEAT_S_FIELD_NUMBER: _builtins.int
+    CHANGES_FIELD_NUMBER: _builtins.int
     session_id: _builtins.str
     """empty: every session that the caller may see"""
     heartbeat_s: _builtins.float
     """as in ReadEventsRequest; the first heartbeat comes at once"""
+    changes: _builtins.bool
+    """What becomes of asks too: one that was sent is sent again when its claim changes, and once more, with `ended` and
+    without its card, when it ends. After those that waited when the stream began comes one message with `all_sent`.
+    """
     def __init__(
         self,
         *,
         session_id: _builtins.str = ...,
         heartbeat_s: _builtins.float = ...,
+        changes: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["heartbeat_s", b"heartbeat_s", "session_id", b"session_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["changes", b"changes", "heartbeat_s", b"heartbeat_s", "session_id", b"session_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -53,6 +96,15 @@ class Ask(_message.Message):
     ASKED_MS_FIELD_NUMBER: _builtins.int
     EXPIRES_MS_FIELD_NUMBER: _builtins.int
     HEARTBEAT_FIELD_NUMBER: _builtins.int
+    ASKED_BY_FIELD_NUMBER: _builtins.int
+    CLAIMED_MS_FIELD_NUMBER: _builtins.int
+    CLAIMED_BY_FIELD_NUMBER: _builtins.int
+    CLAIMED_NAME_FIELD_NUMBER: _builtins.int
+    ENDED_FIELD_NUMBER: _builtins.int
+    ENDED_MS_FIELD_NUMBER: _builtins.int
+    ENDED_BY_FIELD_NUMBER: _builtins.int
+    ENDED_REASON_FIELD_NUMBER: _builtins.int
+    ALL_SENT_FIELD_NUMBER: _builtins.int
     ask_id: _builtins.str
     session_id: _builtins.str
     call_id: _builtins.str
@@ -66,6 +118,25 @@ class Ask(_message.Message):
     """0: does not expire while its approver stays"""
     heartbeat: _builtins.bool
     """no ask, and all else empty: the stream is alive. Only where asked for"""
+    asked_by: _builtins.str
+    """the principal whose session it is, in the daemon's word"""
+    claimed_ms: _builtins.int
+    """Who looks at it now; claimed_ms is 0 where nobody does.
+    since when, milliseconds since 1970, UTC
+    """
+    claimed_by: _builtins.str
+    """the principal, in the daemon's word"""
+    claimed_name: _builtins.str
+    """what the claimer calls itself, in its own word"""
+    ended: Global___AskEnd.ValueType
+    """With `changes`: how it ended; nobody need answer it any more."""
+    ended_ms: _builtins.int
+    ended_by: _builtins.str
+    """the principal who answered, in the daemon's word; empty: nobody"""
+    ended_reason: _builtins.str
+    """what was said with a no, or what ended it otherwise"""
+    all_sent: _builtins.bool
+    """no ask, and all else empty: what waited when the stream began has been sent"""
     def __init__(
         self,
         *,
@@ -78,14 +149,80 @@ class Ask(_message.Message):
         asked_ms: _builtins.int = ...,
         expires_ms: _builtins.int = ...,
         heartbeat: _builtins.bool = ...,
+        asked_by: _builtins.str = ...,
+        claimed_ms: _builtins.int = ...,
+        claimed_by: _builtins.str = ...,
+        claimed_name: _builtins.str = ...,
+        ended: Global___AskEnd.ValueType = ...,
+        ended_ms: _builtins.int = ...,
+        ended_by: _builtins.str = ...,
+        ended_reason: _builtins.str = ...,
+        all_sent: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ask_id", b"ask_id", "asked_ms", b"asked_ms", "call_id", b"call_id", "card", b"card", "expires_ms", b"expires_ms", "heartbeat", b"heartbeat", "session_id", b"session_id", "shown_hash", b"shown_hash", "tool", b"tool"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["all_sent", b"all_sent", "ask_id", b"ask_id", "asked_by", b"asked_by", "asked_ms", b"asked_ms", "call_id", b"call_id", "card", b"card", "claimed_by", b"claimed_by", "claimed_ms", b"claimed_ms", "claimed_name", b"claimed_name", "ended", b"ended", "ended_by", b"ended_by", "ended_ms", b"ended_ms", "ended_reason", b"ended_reason", "expires_ms", b"expires_ms", "heartbeat", b"heartbeat", "session_id", b"session_id", "shown_hash", b"shown_hash", "tool", b"tool"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Ask: _TypeAlias = Ask  # noqa: Y015
+
+@_typing.final
+class ClaimRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ASK_ID_FIELD_NUMBER: _builtins.int
+    CLAIM_ID_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    LEASE_S_FIELD_NUMBER: _builtins.int
+    ask_id: _builtins.str
+    claim_id: _builtins.str
+    """chosen by the client, as a call_id is"""
+    name: _builtins.str
+    """how the claimer is to be shown, at most 80 characters of one line; may be empty"""
+    lease_s: _builtins.float
+    """at most 60; 0 ends the claim"""
+    def __init__(
+        self,
+        *,
+        ask_id: _builtins.str = ...,
+        claim_id: _builtins.str = ...,
+        name: _builtins.str = ...,
+        lease_s: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ask_id", b"ask_id", "claim_id", b"claim_id", "lease_s", b"lease_s", "name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ClaimRequest: _TypeAlias = ClaimRequest  # noqa: Y015
+
+@_typing.final
+class ClaimResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CLAIMED_MS_FIELD_NUMBER: _builtins.int
+    CLAIMED_BY_FIELD_NUMBER: _builtins.int
+    CLAIMED_NAME_FIELD_NUMBER: _builtins.int
+    claimed_ms: _builtins.int
+    """Who is shown as looking at it now, perhaps somebody else; as in Ask."""
+    claimed_by: _builtins.str
+    claimed_name: _builtins.str
+    def __init__(
+        self,
+        *,
+        claimed_ms: _builtins.int = ...,
+        claimed_by: _builtins.str = ...,
+        claimed_name: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["claimed_by", b"claimed_by", "claimed_ms", b"claimed_ms", "claimed_name", b"claimed_name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ClaimResponse: _TypeAlias = ClaimResponse  # noqa: Y015
 
 @_typing.final
 class DecideRequest(_message.Message):

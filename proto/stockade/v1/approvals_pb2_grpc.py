@@ -44,6 +44,11 @@ class ApprovalsStub:
                 request_serializer=stockade_dot_v1_dot_approvals__pb2.DecideRequest.SerializeToString,
                 response_deserializer=stockade_dot_v1_dot_approvals__pb2.DecideResponse.FromString,
                 _registered_method=True)
+        self.Claim = channel.unary_unary(
+                '/stockade.v1.Approvals/Claim',
+                request_serializer=stockade_dot_v1_dot_approvals__pb2.ClaimRequest.SerializeToString,
+                response_deserializer=stockade_dot_v1_dot_approvals__pb2.ClaimResponse.FromString,
+                _registered_method=True)
 
 
 class ApprovalsServicer:
@@ -60,8 +65,23 @@ class ApprovalsServicer:
 
     def Decide(self, request, context):
         """Answers an ask. One shot: the first valid answer wins; a later one is FAILED_PRECONDITION (APPROVAL_DECIDED).
-        shown_hash must be the ask's own, else FAILED_PRECONDITION (APPROVAL_MISMATCH) and the ask stays open.
-        Repeating the same answer with the same decision_id is safe and returns the recorded decision.
+        shown_hash must be the ask's own, else FAILED_PRECONDITION (APPROVAL_MISMATCH) and the ask stays open. Where what was
+        shown is no longer so, for example a script that the command runs, a yes is refused the same way and the ask ends
+        (ASK_END_CHANGED). NOT_FOUND: it was withdrawn, or never was, or this caller may not see its session.
+        PERMISSION_DENIED: he may see it and not answer, for example because it is his own.
+        Repeating the same answer with the same decision_id is safe and returns the recorded decision, also from the next
+        daemon.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Claim(self, request, context):
+        """Tells the other approvers that somebody looks at an ask, for lease_s seconds; repeat it to go on, and with lease_s 0
+        to look away. A hint: it locks nothing, and everybody may still answer. Safe to repeat. Of several claims the oldest
+        is shown. A daemon that knows this, and WatchAsksRequest.changes, has the feature "ask-changes".
+
+        NOT_FOUND: no such ask waits. INVALID_ARGUMENT: claim_id or name is malformed.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -79,6 +99,11 @@ def add_ApprovalsServicer_to_server(servicer, server):
                     servicer.Decide,
                     request_deserializer=stockade_dot_v1_dot_approvals__pb2.DecideRequest.FromString,
                     response_serializer=stockade_dot_v1_dot_approvals__pb2.DecideResponse.SerializeToString,
+            ),
+            'Claim': grpc.unary_unary_rpc_method_handler(
+                    servicer.Claim,
+                    request_deserializer=stockade_dot_v1_dot_approvals__pb2.ClaimRequest.FromString,
+                    response_serializer=stockade_dot_v1_dot_approvals__pb2.ClaimResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -135,6 +160,33 @@ class Approvals:
             '/stockade.v1.Approvals/Decide',
             stockade_dot_v1_dot_approvals__pb2.DecideRequest.SerializeToString,
             stockade_dot_v1_dot_approvals__pb2.DecideResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Claim(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/stockade.v1.Approvals/Claim',
+            stockade_dot_v1_dot_approvals__pb2.ClaimRequest.SerializeToString,
+            stockade_dot_v1_dot_approvals__pb2.ClaimResponse.FromString,
             options,
             channel_credentials,
             insecure,

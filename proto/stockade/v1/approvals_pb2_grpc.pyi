@@ -38,8 +38,19 @@ class ApprovalsStub:
     """
     Decide: _grpc.UnaryUnaryMultiCallable[_approvals_pb2.DecideRequest, _approvals_pb2.DecideResponse]
     """Answers an ask. One shot: the first valid answer wins; a later one is FAILED_PRECONDITION (APPROVAL_DECIDED).
-    shown_hash must be the ask's own, else FAILED_PRECONDITION (APPROVAL_MISMATCH) and the ask stays open.
-    Repeating the same answer with the same decision_id is safe and returns the recorded decision.
+    shown_hash must be the ask's own, else FAILED_PRECONDITION (APPROVAL_MISMATCH) and the ask stays open. Where what was
+    shown is no longer so, for example a script that the command runs, a yes is refused the same way and the ask ends
+    (ASK_END_CHANGED). NOT_FOUND: it was withdrawn, or never was, or this caller may not see its session.
+    PERMISSION_DENIED: he may see it and not answer, for example because it is his own.
+    Repeating the same answer with the same decision_id is safe and returns the recorded decision, also from the next
+    daemon.
+    """
+    Claim: _grpc.UnaryUnaryMultiCallable[_approvals_pb2.ClaimRequest, _approvals_pb2.ClaimResponse]
+    """Tells the other approvers that somebody looks at an ask, for lease_s seconds; repeat it to go on, and with lease_s 0
+    to look away. A hint: it locks nothing, and everybody may still answer. Safe to repeat. Of several claims the oldest
+    is shown. A daemon that knows this, and WatchAsksRequest.changes, has the feature "ask-changes".
+
+    NOT_FOUND: no such ask waits. INVALID_ARGUMENT: claim_id or name is malformed.
     """
 
 @_typing.type_check_only
@@ -52,8 +63,19 @@ class ApprovalsAsyncStub(ApprovalsStub):
     """
     Decide: _aio.UnaryUnaryMultiCallable[_approvals_pb2.DecideRequest, _approvals_pb2.DecideResponse]  # type: ignore[assignment]
     """Answers an ask. One shot: the first valid answer wins; a later one is FAILED_PRECONDITION (APPROVAL_DECIDED).
-    shown_hash must be the ask's own, else FAILED_PRECONDITION (APPROVAL_MISMATCH) and the ask stays open.
-    Repeating the same answer with the same decision_id is safe and returns the recorded decision.
+    shown_hash must be the ask's own, else FAILED_PRECONDITION (APPROVAL_MISMATCH) and the ask stays open. Where what was
+    shown is no longer so, for example a script that the command runs, a yes is refused the same way and the ask ends
+    (ASK_END_CHANGED). NOT_FOUND: it was withdrawn, or never was, or this caller may not see its session.
+    PERMISSION_DENIED: he may see it and not answer, for example because it is his own.
+    Repeating the same answer with the same decision_id is safe and returns the recorded decision, also from the next
+    daemon.
+    """
+    Claim: _aio.UnaryUnaryMultiCallable[_approvals_pb2.ClaimRequest, _approvals_pb2.ClaimResponse]  # type: ignore[assignment]
+    """Tells the other approvers that somebody looks at an ask, for lease_s seconds; repeat it to go on, and with lease_s 0
+    to look away. A hint: it locks nothing, and everybody may still answer. Safe to repeat. Of several claims the oldest
+    is shown. A daemon that knows this, and WatchAsksRequest.changes, has the feature "ask-changes".
+
+    NOT_FOUND: no such ask waits. INVALID_ARGUMENT: claim_id or name is malformed.
     """
 
 class ApprovalsServicer(metaclass=_abc_1.ABCMeta):
@@ -75,8 +97,25 @@ class ApprovalsServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_approvals_pb2.DecideResponse, _abc.Awaitable[_approvals_pb2.DecideResponse]]:
         """Answers an ask. One shot: the first valid answer wins; a later one is FAILED_PRECONDITION (APPROVAL_DECIDED).
-        shown_hash must be the ask's own, else FAILED_PRECONDITION (APPROVAL_MISMATCH) and the ask stays open.
-        Repeating the same answer with the same decision_id is safe and returns the recorded decision.
+        shown_hash must be the ask's own, else FAILED_PRECONDITION (APPROVAL_MISMATCH) and the ask stays open. Where what was
+        shown is no longer so, for example a script that the command runs, a yes is refused the same way and the ask ends
+        (ASK_END_CHANGED). NOT_FOUND: it was withdrawn, or never was, or this caller may not see its session.
+        PERMISSION_DENIED: he may see it and not answer, for example because it is his own.
+        Repeating the same answer with the same decision_id is safe and returns the recorded decision, also from the next
+        daemon.
+        """
+
+    @_abc_1.abstractmethod
+    def Claim(
+        self,
+        request: _approvals_pb2.ClaimRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_approvals_pb2.ClaimResponse, _abc.Awaitable[_approvals_pb2.ClaimResponse]]:
+        """Tells the other approvers that somebody looks at an ask, for lease_s seconds; repeat it to go on, and with lease_s 0
+        to look away. A hint: it locks nothing, and everybody may still answer. Safe to repeat. Of several claims the oldest
+        is shown. A daemon that knows this, and WatchAsksRequest.changes, has the feature "ask-changes".
+
+        NOT_FOUND: no such ask waits. INVALID_ARGUMENT: claim_id or name is malformed.
         """
 
 def add_ApprovalsServicer_to_server(servicer: ApprovalsServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

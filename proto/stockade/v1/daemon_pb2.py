@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from stockade.v1 import types_pb2 as stockade_dot_v1_dot_types__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18stockade/v1/daemon.proto\x12\x0bstockade.v1\x1a\x17stockade/v1/types.proto\"\x10\n\x0eGetInfoRequest\"\xe0\x01\n\x0fGetInfoResponse\x12\x0f\n\x07version\x18\x01 \x01(\t\x12\x10\n\x08protocol\x18\x02 \x01(\t\x12\x10\n\x08\x66\x65\x61tures\x18\x03 \x03(\t\x12#\n\x06limits\x18\x04 \x01(\x0b\x32\x13.stockade.v1.Limits\x12\"\n\x06layers\x18\x05 \x03(\x0b\x32\x12.stockade.v1.Layer\x12\x0b\n\x03uid\x18\x06 \x01(\r\x12\x0e\n\x06kernel\x18\x07 \x01(\t\x12\x0f\n\x07machine\x18\x08 \x01(\t\x12\x10\n\x08profiles\x18\t \x03(\t\x12\x0f\n\x07private\x18\n \x01(\x08\"m\n\x06Limits\x12\x15\n\rmessage_bytes\x18\x01 \x01(\x04\x12\x17\n\x0f\x61rguments_bytes\x18\x02 \x01(\x04\x12\x1a\n\x12inline_value_bytes\x18\x03 \x01(\x04\x12\x17\n\x0f\x61rguments_depth\x18\x04 \x01(\r\"\x0f\n\rDoctorRequest\"u\n\x0e\x44octorResponse\x12\x0c\n\x04\x61\x62le\x18\x01 \x01(\x08\x12&\n\x08\x66indings\x18\x02 \x03(\x0b\x32\x14.stockade.v1.Finding\x12-\n\x08profiles\x18\x03 \x03(\x0b\x32\x1b.stockade.v1.ProfileFinding\"V\n\x07\x46inding\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05state\x18\x02 \x01(\t\x12\r\n\x05\x66ound\x18\x03 \x01(\t\x12\x0f\n\x07meaning\x18\x04 \x01(\t\x12\x0e\n\x06remedy\x18\x05 \x01(\t\"s\n\x0eProfileFinding\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05state\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x10\n\x08required\x18\x04 \x03(\t\x12\"\n\x06layers\x18\x05 \x03(\x0b\x32\x12.stockade.v1.Layer2\x91\x01\n\x06\x44\x61\x65mon\x12\x44\n\x07GetInfo\x12\x1b.stockade.v1.GetInfoRequest\x1a\x1c.stockade.v1.GetInfoResponse\x12\x41\n\x06\x44octor\x12\x1a.stockade.v1.DoctorRequest\x1a\x1b.stockade.v1.DoctorResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18stockade/v1/daemon.proto\x12\x0bstockade.v1\x1a\x17stockade/v1/types.proto\"\x10\n\x0eGetInfoRequest\"\x85\x02\n\x0fGetInfoResponse\x12\x0f\n\x07version\x18\x01 \x01(\t\x12\x10\n\x08protocol\x18\x02 \x01(\t\x12\x10\n\x08\x66\x65\x61tures\x18\x03 \x03(\t\x12#\n\x06limits\x18\x04 \x01(\x0b\x32\x13.stockade.v1.Limits\x12\"\n\x06layers\x18\x05 \x03(\x0b\x32\x12.stockade.v1.Layer\x12\x0b\n\x03uid\x18\x06 \x01(\r\x12\x0e\n\x06kernel\x18\x07 \x01(\t\x12\x0f\n\x07machine\x18\x08 \x01(\t\x12\x10\n\x08profiles\x18\t \x03(\t\x12\x0f\n\x07private\x18\n \x01(\x08\x12#\n\x06\x63\x61ller\x18\x0b \x01(\x0b\x32\x13.stockade.v1.Caller\"Q\n\x06\x43\x61ller\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05roles\x18\x02 \x03(\t\x12\x18\n\x10\x61nswers_own_asks\x18\x03 \x01(\x08\x12\x10\n\x08\x61pproves\x18\x04 \x03(\t\"m\n\x06Limits\x12\x15\n\rmessage_bytes\x18\x01 \x01(\x04\x12\x17\n\x0f\x61rguments_bytes\x18\x02 \x01(\x04\x12\x1a\n\x12inline_value_bytes\x18\x03 \x01(\x04\x12\x17\n\x0f\x61rguments_depth\x18\x04 \x01(\r\"\x0f\n\rDoctorRequest\"u\n\x0e\x44octorResponse\x12\x0c\n\x04\x61\x62le\x18\x01 \x01(\x08\x12&\n\x08\x66indings\x18\x02 \x03(\x0b\x32\x14.stockade.v1.Finding\x12-\n\x08profiles\x18\x03 \x03(\x0b\x32\x1b.stockade.v1.ProfileFinding\"V\n\x07\x46inding\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05state\x18\x02 \x01(\t\x12\r\n\x05\x66ound\x18\x03 \x01(\t\x12\x0f\n\x07meaning\x18\x04 \x01(\t\x12\x0e\n\x06remedy\x18\x05 \x01(\t\"s\n\x0eProfileFinding\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05state\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x10\n\x08required\x18\x04 \x03(\t\x12\"\n\x06layers\x18\x05 \x03(\x0b\x32\x12.stockade.v1.Layer2\x91\x01\n\x06\x44\x61\x65mon\x12\x44\n\x07GetInfo\x12\x1b.stockade.v1.GetInfoRequest\x1a\x1c.stockade.v1.GetInfoResponse\x12\x41\n\x06\x44octor\x12\x1a.stockade.v1.DoctorRequest\x1a\x1b.stockade.v1.DoctorResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,17 +35,19 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GETINFOREQUEST']._serialized_start=66
   _globals['_GETINFOREQUEST']._serialized_end=82
   _globals['_GETINFORESPONSE']._serialized_start=85
-  _globals['_GETINFORESPONSE']._serialized_end=309
-  _globals['_LIMITS']._serialized_start=311
-  _globals['_LIMITS']._serialized_end=420
-  _globals['_DOCTORREQUEST']._serialized_start=422
-  _globals['_DOCTORREQUEST']._serialized_end=437
-  _globals['_DOCTORRESPONSE']._serialized_start=439
-  _globals['_DOCTORRESPONSE']._serialized_end=556
-  _globals['_FINDING']._serialized_start=558
-  _globals['_FINDING']._serialized_end=644
-  _globals['_PROFILEFINDING']._serialized_start=646
-  _globals['_PROFILEFINDING']._serialized_end=761
-  _globals['_DAEMON']._serialized_start=764
-  _globals['_DAEMON']._serialized_end=909
+  _globals['_GETINFORESPONSE']._serialized_end=346
+  _globals['_CALLER']._serialized_start=348
+  _globals['_CALLER']._serialized_end=429
+  _globals['_LIMITS']._serialized_start=431
+  _globals['_LIMITS']._serialized_end=540
+  _globals['_DOCTORREQUEST']._serialized_start=542
+  _globals['_DOCTORREQUEST']._serialized_end=557
+  _globals['_DOCTORRESPONSE']._serialized_start=559
+  _globals['_DOCTORRESPONSE']._serialized_end=676
+  _globals['_FINDING']._serialized_start=678
+  _globals['_FINDING']._serialized_end=764
+  _globals['_PROFILEFINDING']._serialized_start=766
+  _globals['_PROFILEFINDING']._serialized_end=881
+  _globals['_DAEMON']._serialized_start=884
+  _globals['_DAEMON']._serialized_end=1029
 # @@protoc_insertion_point(module_scope)

@@ -48,6 +48,7 @@ class GetInfoResponse(_message.Message):
     MACHINE_FIELD_NUMBER: _builtins.int
     PROFILES_FIELD_NUMBER: _builtins.int
     PRIVATE_FIELD_NUMBER: _builtins.int
+    CALLER_FIELD_NUMBER: _builtins.int
     version: _builtins.str
     """of the daemon's distribution"""
     protocol: _builtins.str
@@ -74,6 +75,8 @@ class GetInfoResponse(_message.Message):
     def profiles(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """names that Sessions.Open takes"""
 
+    @_builtins.property
+    def caller(self) -> Global___Caller: ...
     def __init__(
         self,
         *,
@@ -87,14 +90,53 @@ class GetInfoResponse(_message.Message):
         machine: _builtins.str = ...,
         profiles: _abc.Iterable[_builtins.str] | None = ...,
         private: _builtins.bool = ...,
+        caller: Global___Caller | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["limits", b"limits"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["caller", b"caller", "limits", b"limits"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["features", b"features", "kernel", b"kernel", "layers", b"layers", "limits", b"limits", "machine", b"machine", "private", b"private", "profiles", b"profiles", "protocol", b"protocol", "uid", b"uid", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["caller", b"caller", "features", b"features", "kernel", b"kernel", "layers", b"layers", "limits", b"limits", "machine", b"machine", "private", b"private", "profiles", b"profiles", "protocol", b"protocol", "uid", b"uid", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___GetInfoResponse: _TypeAlias = GetInfoResponse  # noqa: Y015
+
+@_typing.final
+class Caller(_message.Message):
+    """Who asks, as the daemon knows him."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    ROLES_FIELD_NUMBER: _builtins.int
+    ANSWERS_OWN_ASKS_FIELD_NUMBER: _builtins.int
+    APPROVES_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """uid:N, or what the configuration calls him"""
+    answers_own_asks: _builtins.bool
+    """may answer what is asked about his own sessions"""
+    @_builtins.property
+    def roles(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """agent, approver, admin"""
+
+    @_builtins.property
+    def approves(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """as an approver, of whose sessions; empty: of everybody's"""
+
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        roles: _abc.Iterable[_builtins.str] | None = ...,
+        answers_own_asks: _builtins.bool = ...,
+        approves: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["answers_own_asks", b"answers_own_asks", "approves", b"approves", "name", b"name", "roles", b"roles"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Caller: _TypeAlias = Caller  # noqa: Y015
 
 @_typing.final
 class Limits(_message.Message):

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18stockade/v1/events.proto\x12\x0bstockade.v1\"l\n\x11ReadEventsRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\r\n\x05\x61\x66ter\x18\x02 \x01(\x04\x12\x0e\n\x06\x66ollow\x18\x03 \x01(\x08\x12\x0f\n\x07\x63\x61ll_id\x18\x04 \x01(\t\x12\x13\n\x0bheartbeat_s\x18\x05 \x01(\x01\"\x8a\x01\n\x05\x45vent\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0b\n\x03seq\x18\x02 \x01(\x04\x12\x0c\n\x04type\x18\x03 \x01(\t\x12\x0f\n\x07\x63\x61ll_id\x18\x04 \x01(\t\x12\x0f\n\x07time_ms\x18\x05 \x01(\x03\x12\x0c\n\x04\x62ody\x18\x06 \x01(\x0c\x12\x0f\n\x07version\x18\x07 \x01(\r\x12\x11\n\theartbeat\x18\x08 \x01(\x08\x32\x46\n\x06\x45vents\x12<\n\x04Read\x12\x1e.stockade.v1.ReadEventsRequest\x1a\x12.stockade.v1.Event0\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18stockade/v1/events.proto\x12\x0bstockade.v1\"l\n\x11ReadEventsRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\r\n\x05\x61\x66ter\x18\x02 \x01(\x04\x12\x0e\n\x06\x66ollow\x18\x03 \x01(\x08\x12\x0f\n\x07\x63\x61ll_id\x18\x04 \x01(\t\x12\x13\n\x0bheartbeat_s\x18\x05 \x01(\x01\"\x9d\x01\n\x05\x45vent\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0b\n\x03seq\x18\x02 \x01(\x04\x12\x0c\n\x04type\x18\x03 \x01(\t\x12\x0f\n\x07\x63\x61ll_id\x18\x04 \x01(\t\x12\x0f\n\x07time_ms\x18\x05 \x01(\x03\x12\x0c\n\x04\x62ody\x18\x06 \x01(\x0c\x12\x0f\n\x07version\x18\x07 \x01(\r\x12\x11\n\theartbeat\x18\x08 \x01(\x08\x12\x11\n\tprincipal\x18\t \x01(\t2F\n\x06\x45vents\x12<\n\x04Read\x12\x1e.stockade.v1.ReadEventsRequest\x1a\x12.stockade.v1.Event0\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,7 +34,7 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_READEVENTSREQUEST']._serialized_start=41
   _globals['_READEVENTSREQUEST']._serialized_end=149
   _globals['_EVENT']._serialized_start=152
-  _globals['_EVENT']._serialized_end=290
-  _globals['_EVENTS']._serialized_start=292
-  _globals['_EVENTS']._serialized_end=362
+  _globals['_EVENT']._serialized_end=309
+  _globals['_EVENTS']._serialized_start=311
+  _globals['_EVENTS']._serialized_end=381
 # @@protoc_insertion_point(module_scope)

@@ -64,6 +64,7 @@ class Event(_message.Message):
     BODY_FIELD_NUMBER: _builtins.int
     VERSION_FIELD_NUMBER: _builtins.int
     HEARTBEAT_FIELD_NUMBER: _builtins.int
+    PRINCIPAL_FIELD_NUMBER: _builtins.int
     session_id: _builtins.str
     seq: _builtins.int
     """1, 2, 3 … without gaps, per session"""
@@ -79,6 +80,10 @@ class Event(_message.Message):
     """of the body's shape, by type; what was recorded as an older one is sent as this"""
     heartbeat: _builtins.bool
     """No event: the stream is alive. `seq` is the number to resume after; type and body are empty. Only where asked for."""
+    principal: _builtins.str
+    """Who caused it: of a call's events, whoever started it; of an answer or an end, whoever gave it. "daemon": the daemon
+    itself, because nobody else was it. Empty: recorded before principals were.
+    """
     def __init__(
         self,
         *,
@@ -90,10 +95,11 @@ class Event(_message.Message):
         body: _builtins.bytes = ...,
         version: _builtins.int = ...,
         heartbeat: _builtins.bool = ...,
+        principal: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["body", b"body", "call_id", b"call_id", "heartbeat", b"heartbeat", "seq", b"seq", "session_id", b"session_id", "time_ms", b"time_ms", "type", b"type", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["body", b"body", "call_id", b"call_id", "heartbeat", b"heartbeat", "principal", b"principal", "seq", b"seq", "session_id", b"session_id", "time_ms", b"time_ms", "type", b"type", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -61,11 +61,12 @@ class SessionsServicer:
 
     def Open(self, request, context):
         """Opens a session, or resumes the one with this id. Safe to repeat: the same id with the same workspace and profile
-        is the same session; with others it is ALREADY_EXISTS. A closed session cannot be resumed (FAILED_PRECONDITION).
+        is the same session; with others, or somebody else's, it is ALREADY_EXISTS. A closed session cannot be resumed
+        (FAILED_PRECONDITION).
 
         INVALID_ARGUMENT: the workspace is not an absolute path, or the profile text is faulty (file, line and the nearest
         valid key are named). NOT_FOUND: no such directory, or no such profile. PERMISSION_DENIED: this daemon may not open
-        that workspace. A layer that the profile requires and the host cannot give is told by the first call:
+        that workspace, or not for this caller, who is then not told whether it is there. A layer that the profile requires and the host cannot give is told by the first call:
         SANDBOX_UNAVAILABLE, with the reason.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
