@@ -51,8 +51,8 @@ class ApproveScreen(App[int]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("y", "yes", "Yes"),
         Binding("n", "no", "No…"),
-        Binding("j,right", "choose(1)", "Next"),
-        Binding("k,left", "choose(-1)", "Previous"),
+        Binding("j", "choose(1)", "Next"),
+        Binding("k", "choose(-1)", "Previous"),
         Binding("q", "leave", "Quit"),
         Binding("escape", "go_back", "Back", show=False),
         Binding("ctrl+c,ctrl+q", "interrupt", "Quit", show=False, priority=True),
@@ -81,7 +81,9 @@ class ApproveScreen(App[int]):
         yield Static(id="head", markup=False)
         yield CardView(id="card")
         yield Static(id="status", markup=False)
-        yield Input(id="reason", placeholder="why not? Enter sends the no, Esc goes back", max_length=_REASON_CHARACTERS)
+        yield Input(
+            id="reason", placeholder="why not? Enter sends the no, Esc goes back", max_length=_REASON_CHARACTERS
+        )
         yield Footer(compact=True, show_command_palette=False)
 
     def on_mount(self) -> None:
@@ -163,6 +165,7 @@ class ApproveScreen(App[int]):
     def _take(self, entry: Entry) -> None:
         """Makes it the chosen one, and shows its card from the top."""
         self._chosen, self._drawn_s, self._word = entry, None, ""
+        self._queue.look_at(entry)
         self.query_one(CardView).show(card.parts(entry.ask))
         self._draw()
         self.call_after_refresh(self._drawn, entry)
@@ -185,7 +188,7 @@ class ApproveScreen(App[int]):
             self.action_go_back()
         if queue.away != self._was_away:
             self._was_away = queue.away
-            self._word = "" if queue.away else f"{BACK[0].upper()}{BACK[1:]}."
+            self._word = "" if queue.away else BACK
         self.query_one("#top", Static).update(f"stockade approve: {len(waiting)} waiting")
         self.query_one(QueueView).show(waiting, self._chosen, now)
         self.query_one("#head", Static).update(self._head(now))
@@ -197,17 +200,21 @@ class ApproveScreen(App[int]):
             return Text("When a call asks, its card is shown here.")
         ask = self._chosen.ask
         waited = f"waited {span(now - ask.asked_ms)} · {validity(ask.expires_ms, now)}"
-        facts = [f"session {visible(ask.session_id)}", f"card {ask.shown_hash[:8]}"]
+        facts = [f"session {visible(ask.session_id)}"]
+        if ask.asked_by:
+            facts.append(f"asked by {visible(ask.asked_by)}")
+        facts.append(f"card {ask.shown_hash[:8]}")
         if not self._chosen.ended:
-            facts.append(waited)
+            others = self._queue.others_at(self._chosen)
+            facts += [waited, visible(others)] if others else [waited]
         return card.text(card.title(ask), "bold").append("\n").append(" · ".join(facts), style="not bold")
 
     def _status(self) -> Text:
         entry = self._chosen
         if self._queue.away:
-            return Text(f"{GONE[0].upper()}{GONE[1:]}.", style="bold red")
+            return Text(GONE, style="bold red")
         if self._refusing is not None:
-            return Text("No, and why (the agent is told):", style="bold")
+            return Text("No, and why, for the agent. Enter sends it, Esc goes back:", style="bold")
         if entry is not None and entry.ended:
             more = f" {len(self._queue.waiting)} more waiting: j shows the next." if self._queue.waiting else ""
             return card.text(entry.ended, "bold").append(more)
