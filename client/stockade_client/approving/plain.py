@@ -20,6 +20,7 @@ from stockade_client.visible import visible
 
 _ANSWER: Final = re.compile(r"\s*(y|yes|n|no|s|skip|q|quit)(?:\s+([0-9a-f]{8}))?(?:\s+(.*?))?\s*", re.IGNORECASE)
 _LONGEST_LINE: Final = 64 * 1024
+_NO_MORE: Final = "The input has ended; what waits goes on waiting."
 _HOW: Final = "Answer y, n, n and a reason, s to leave it for later, or q to quit."
 
 
@@ -45,11 +46,7 @@ class Lines:
         going_on = True
         while going_on:
             entry = self._next()
-            if entry is None:
-                await self._queue.change()
-                self._tell_of_the_daemon()
-            else:
-                going_on = await self._ask(entry)
+            going_on = await (self._ask(entry) if entry is not None else self._idle())
 
     def _next(self) -> Entry | None:
         """The oldest that was not left for later."""
@@ -66,7 +63,7 @@ class Lines:
             if self._has_ended(entry):
                 break
             if line is None:
-                self._print("\nThe input has ended; what waits goes on waiting.")
+                self._print(f"\n{_NO_MORE}")
                 return False
             if not await self._take(entry, line):
                 return False
@@ -120,29 +117,48 @@ class Lines:
             self._away = self._queue.away
             self._print(GONE if self._away else BACK)
 
+    async def _idle(self) -> bool:
+        """Waits for a change, or for the end of input. False: nobody answers any more.
+
+        Lines that come already are kept for the asks that they are meant for, but for one that says to quit.
+        """
+        await self._line_or_change()
+        line, newline, _ = self._typed.partition(b"\n")
+        over = self._at_an_end and not line and not newline
+        if over:
+            self._print(_NO_MORE)
+        return not over and line.strip().lower() not in (b"q", b"quit")
+
     async def _answer(self, entry: Entry) -> str | None:
         """The next line, or None at the end of input, or when the ask has ended meanwhile."""
-        typing = asyncio.ensure_future(self._line())
+        while not await self._line_or_change():
+            if entry.ended:
+                self._print("")
+                return None
+        line, newline, self._typed = self._typed.partition(b"\n")
+        return line.decode("utf-8", "replace").rstrip("\r") if line or newline else None
+
+    async def _line_or_change(self) -> bool:
+        """Whether there is a line in what was typed, or no more to come; else something has changed in the queue."""
+        waits = [asyncio.ensure_future(self._queue.change())]
+        typing = asyncio.ensure_future(self._fill())
+        if not self._has_a_line() or self._next() is not None:
+            waits.append(typing)
         try:
-            while True:
-                changing = asyncio.ensure_future(self._queue.change())
-                try:
-                    await asyncio.wait([typing, changing], return_when=asyncio.FIRST_COMPLETED)
-                finally:
-                    changing.cancel()
-                if typing.done():
-                    return typing.result()
-                self._tell_of_the_daemon()
-                if entry.ended:
-                    self._print("")
-                    return None
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            return typing.done()
         finally:
-            typing.cancel()
+            for each in (typing, *waits):
+                each.cancel()
+            self._tell_of_the_daemon()
 
-    async def _line(self) -> str | None:
-        """Read by the event loop, not in a thread: a thread that waits for a key keeps Ctrl-C from ending the command.
+    def _has_a_line(self) -> bool:
+        return b"\n" in self._typed or (self._at_an_end and bool(self._typed))
 
-        A file, which never makes one wait, cannot be given to the loop.
+    async def _fill(self) -> None:
+        """Until a whole line was typed, or the input has ended.
+
+        Read by the event loop, not in a thread: a thread that waits for a key keeps Ctrl-C from ending the command.
         """
         loop = asyncio.get_running_loop()
         while b"\n" not in self._typed and not self._at_an_end:
@@ -150,7 +166,7 @@ class Lines:
             try:
                 loop.add_reader(self._descriptor, ready.set)
             except PermissionError:
-                ready.set()
+                ready.set()  # a file, which epoll does not take, and which never makes one wait
             try:
                 await ready.wait()
             finally:
@@ -162,10 +178,6 @@ class Lines:
                 more = b""  # the terminal is gone
             self._at_an_end = not more or len(self._typed) > _LONGEST_LINE
             self._typed += more
-        line, newline, self._typed = self._typed.partition(b"\n")
-        if not line and not newline:
-            return None
-        return line.decode("utf-8", "replace").rstrip("\r")
 
     def _forget_what_was_typed(self) -> None:
         if self._terminal:

@@ -74,20 +74,17 @@ class ApproveScreen(App[int]):
         self._refusing: Entry | None = None  # the ask that a reason is being typed for
         self._word = ""  # said once, until something else is to be said
         self._was_away = False
+        self._top, self._head = Static(id="top", markup=False), Static(id="head", markup=False)
+        self._queue_view, self._card = QueueView(id="queue"), CardView(id="card")
+        self._status = Static(id="status", markup=False)
+        self._reason = Input(id="reason", placeholder="why not?", max_length=_REASON_CHARACTERS)
 
     def compose(self) -> ComposeResult:
-        yield Static(id="top", markup=False)
-        yield QueueView(id="queue")
-        yield Static(id="head", markup=False)
-        yield CardView(id="card")
-        yield Static(id="status", markup=False)
-        yield Input(
-            id="reason", placeholder="why not? Enter sends the no, Esc goes back", max_length=_REASON_CHARACTERS
-        )
+        yield from (self._top, self._queue_view, self._head, self._card, self._status, self._reason)
         yield Footer(compact=True, show_command_palette=False)
 
     def on_mount(self) -> None:
-        self.query_one(CardView).focus()
+        self._card.focus()
         self.set_interval(1.0, self._draw)
         self.run_worker(self._follow())
         self._draw()
@@ -101,7 +98,7 @@ class ApproveScreen(App[int]):
         entry = self._answerable()
         if entry is None:
             return
-        if not self.query_one(CardView).seen_to_its_end:
+        if not self._card.seen_to_its_end:
             self._say("The card goes on below: look at it to its end (End, PgDn), then say yes.")
             return
         self._queue.answer(entry, True)
@@ -110,10 +107,9 @@ class ApproveScreen(App[int]):
         entry = self._answerable()
         if entry is not None:
             self._refusing = entry
-            reason = self.query_one(Input)
-            reason.value = ""
-            reason.add_class("asked")
-            reason.focus()
+            self._reason.value = ""
+            self._reason.add_class("asked")
+            self._reason.focus()
             self._say("")
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
@@ -125,8 +121,8 @@ class ApproveScreen(App[int]):
     def action_go_back(self) -> None:
         """Closes the question for a reason; nothing is sent."""
         self._refusing = None
-        self.query_one(Input).remove_class("asked")
-        self.query_one(CardView).focus()
+        self._reason.remove_class("asked")
+        self._card.focus()
 
     def action_choose(self, step: int) -> None:
         waiting = self._queue.waiting
@@ -166,7 +162,7 @@ class ApproveScreen(App[int]):
         """Makes it the chosen one, and shows its card from the top."""
         self._chosen, self._drawn_s, self._word = entry, None, ""
         self._queue.look_at(entry)
-        self.query_one(CardView).show(card.parts(entry.ask))
+        self._card.show(card.parts(entry.ask))
         self._draw()
         self.call_after_refresh(self._drawn, entry)
 
@@ -179,6 +175,8 @@ class ApproveScreen(App[int]):
         self._draw()
 
     def _draw(self) -> None:
+        if not self._status.is_attached:
+            return  # not there yet, or taken down already
         queue, now = self._queue, self._now_ms()
         waiting = queue.waiting
         if self._chosen is None and waiting:
@@ -189,13 +187,13 @@ class ApproveScreen(App[int]):
         if queue.away != self._was_away:
             self._was_away = queue.away
             self._word = "" if queue.away else BACK
-        self.query_one("#top", Static).update(f"stockade approve: {len(waiting)} waiting")
-        self.query_one(QueueView).show(waiting, self._chosen, now)
-        self.query_one("#head", Static).update(self._head(now))
-        self.query_one("#status", Static).update(self._status())
+        self._top.update(f"stockade approve: {len(waiting)} waiting")
+        self._queue_view.show(waiting, self._chosen, now)
+        self._head.update(self._facts(now))
+        self._status.update(self._news())
         self.refresh_bindings()
 
-    def _head(self, now: float) -> Text:
+    def _facts(self, now: float) -> Text:
         if self._chosen is None:
             return Text("When a call asks, its card is shown here.")
         ask = self._chosen.ask
@@ -209,7 +207,7 @@ class ApproveScreen(App[int]):
             facts += [waited, visible(others)] if others else [waited]
         return card.text(card.title(ask), "bold").append("\n").append(" · ".join(facts), style="not bold")
 
-    def _status(self) -> Text:
+    def _news(self) -> Text:
         entry = self._chosen
         if self._queue.away:
             return Text(GONE, style="bold red")

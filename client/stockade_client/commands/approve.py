@@ -1,5 +1,6 @@
 """`stockade approve`: answering asks at a terminal, on a screen or as plain lines."""
 
+import asyncio
 import getpass
 import importlib.util
 import os
@@ -66,7 +67,10 @@ async def _screen(queue: queues.Queue) -> int:
     from stockade_client.approving.screen import ApproveScreen  # takes textual along
 
     # Without the mouse, which selects and copies text as in the rest of the terminal.
-    status = await ApproveScreen(queue).run_async(mouse=False)
+    screen = ApproveScreen(queue)
+    status = await screen.run_async(mouse=False)
+    if status is None and not screen.return_code:
+        raise asyncio.CancelledError  # which textual keeps to itself; by a signal, or by what went wrong with the queue
     return INFRASTRUCTURE if status is None else status
 
 
