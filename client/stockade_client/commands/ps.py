@@ -41,7 +41,7 @@ def _say_what_to_do(asking: "list[client.CallUnderWay]", *, some: bool) -> None:
     """On stderr: whoever reads the list with a program is not in need of it."""
     if not some:
         complain(
-            "no call is under way; `stockade sessions` lists the sessions, `stockade ledger SESSION` what happened"
+            "no call is under way; `stockade sessions` lists sessions, `stockade ledger SESSION` tells what happened"
         )
     elif asking:
         wait = "call waits" if len(asking) == 1 else "calls wait"
