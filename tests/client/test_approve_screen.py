@@ -1,12 +1,14 @@
 """The screen of `stockade approve`, driven by keys against a real daemon; and its pictures."""
 
 import asyncio
+import re
 import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from textual.binding import Binding
 from textual.events import Key
 from textual.keys import _character_to_key
 from textual.pilot import Pilot
@@ -15,7 +17,7 @@ from textual.widgets import Input, Static
 from stockade_client import Call, CallResult, Daemon, Session, connect
 from stockade_client.approving import queue as queues
 from stockade_client.approving.card_view import CardView
-from stockade_client.approving.queue import BACK, GONE, Queue
+from stockade_client.approving.queue import BACK, GONE, Entry, Queue
 from stockade_client.approving.screen import LOOK_S, ApproveScreen
 from tests.client import screens
 from tests.client.served import Served, running
@@ -46,6 +48,10 @@ class Screen(ApproveScreen):
         super()._draw()
         self.drawn.set()
 
+    def _drawn(self, entry: Entry) -> None:
+        super()._drawn(entry)
+        self.drawn.set()
+
 
 class Seen:
     """A screen, its keys, and what stands on it."""
@@ -67,7 +73,7 @@ class Seen:
 
     async def press(self, *keys: str) -> None:
         """Long enough after the card could be seen."""
-        await self.settled()
+        await self.until(lambda: self.app._chosen is None or self.app._drawn_s is not None)
         self.clock.seconds += LOOK_S
         await self.type(*keys)
 
@@ -112,6 +118,7 @@ async def test_yes_to_the_difference_on_the_screen_commits_it(daemon: Daemon, wo
     async with daemon.session(workspace, "dev") as session, screen(daemon, session.session_id) as seen:
         assert "nothing waits" in seen.text()
         call = await asked(session, seen)
+        await seen.until(lambda: "y Yes" in seen.text())
         for part in ("Edit a.txt", "tool edit", "profile dev", "-two", "+2", "asked by", "waited", "y Yes"):
             assert part in seen.text()
         await seen.press("y")
@@ -239,6 +246,7 @@ async def test_markup_and_hidden_characters_of_a_card_are_shown_as_they_are(daem
 async def test_forty_columns_have_room_for_everything(daemon: Daemon, workspace: Path) -> None:
     async with daemon.session(workspace, "dev") as session, screen(daemon, session.session_id, (40, 24)) as seen:
         call = await asked(session, seen)
+        await seen.until(lambda: "q Quit" in seen.text())
         text = seen.text()
         for part in ("Edit a.txt", "-two", "+2", "y Yes n No", "q Quit"):
             assert part in text
@@ -277,3 +285,13 @@ async def test_the_cards_of_the_pictures_have_what_a_daemon_sends(daemon: Daemon
             name: type(value) for name, value in screens.EDIT.items()
         }
         await call.cancel()
+
+
+def test_the_page_names_the_keys_and_the_time_that_count() -> None:
+    page = (DOCS.parent / "approving.md").read_text()
+    assert f"within {LOOK_S:g} seconds" in page
+    rows = [line for line in page.splitlines() if line.startswith("| `")]
+    assert re.findall(r"`(.)`", " ".join(rows)) == ["y", "n", "j", "k", "q"]
+    shown = [each.key for each in ApproveScreen.BINDINGS if isinstance(each, Binding) and each.show]
+    assert shown == ["y", "n", "j", "k", "q"]
+    assert set(re.findall(r"\((\S+\.svg)\)", page)) == {f"approving/{name}.svg" for name in screens.SCREENS}

@@ -110,6 +110,7 @@ class ApproveScreen(App[int]):
             self._reason.value = ""
             self._reason.add_class("asked")
             self._reason.focus()
+            self.refresh_bindings()
             self._say("")
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
@@ -123,6 +124,7 @@ class ApproveScreen(App[int]):
         self._refusing = None
         self._reason.remove_class("asked")
         self._card.focus()
+        self.refresh_bindings()  # and only here: the footer is made anew each time, which flickers
 
     def action_choose(self, step: int) -> None:
         waiting = self._queue.waiting
@@ -191,7 +193,6 @@ class ApproveScreen(App[int]):
         self._queue_view.show(waiting, self._chosen, now)
         self._head.update(self._facts(now))
         self._status.update(self._news())
-        self.refresh_bindings()
 
     def _facts(self, now: float) -> Text:
         if self._chosen is None:
