@@ -50,7 +50,7 @@ class QueueView(Widget):
         age = f" {span(self._now_ms - entry.ask.asked_ms):>10}"
         session = f" {one_line(entry.ask.session_id, _SESSION):<{_SESSION}}" if width >= _LEAST_FOR_SESSIONS else ""
         left = max(1, width - cell_len(row.plain) - cell_len(session) - len(age))
-        title = Text(one_line(card.title(entry.ask), left))
-        title.truncate(left, pad=True)  # wide characters take two columns
-        row.append_text(title).append(session).append(age)
+        line = Text(one_line(card.title(entry.ask), left))
+        line.truncate(left, pad=True)  # wide characters take two columns
+        row.append_text(line).append(session).append(age)
         return row
