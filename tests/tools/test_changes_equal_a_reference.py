@@ -194,7 +194,7 @@ def test_a_write_is_its_text_in_its_encoding_or_nothing(
 def test_a_write_that_names_no_encoding_replaces_no_text_of_another(
     root: Path, workspace: Workspace, runner: asyncio.Runner, file: tuple[bytes, str], content: str
 ) -> None:
-    """Text is what has no NUL and no signature of a binary format, or has a byte-order mark."""
+    """Text is what has no NUL and no signature of an image, or has a byte-order mark."""
     before, encoding = file
     trial = Trial(root, Bodies(workspace, runner), before)
     try:

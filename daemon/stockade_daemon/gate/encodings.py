@@ -4,7 +4,7 @@ import codecs
 from dataclasses import dataclass
 from typing import Final
 
-from stockade_worker.kinds import described
+from stockade_worker.frames import image_kind
 
 _MARKS: Final = (
     # UTF-32's mark begins with that of UTF-16.
@@ -49,7 +49,7 @@ def encoding_of(content: bytes) -> str | None:
     try:
         content.decode("utf-8")
     except UnicodeDecodeError:
-        return OTHER if described(content) is None else None
+        return OTHER if image_kind(content) is None else None
     return "utf-8"
 
 
