@@ -107,6 +107,43 @@ def test_binary_content_is_not_printed() -> None:
     assert shown.text == "Binary content: 2 bytes become 3 bytes.\n"
 
 
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be", "utf-16-le", "utf-32"])
+def test_a_change_of_utf_16_or_32_is_shown_as_text(encoding: str) -> None:
+    before, after = (f"café\n{word}\n日本\n".encode(encoding) for word in ("one", "two"))
+    shown = difference(b"a", before, after)
+    name = f"{encoding.upper()} without" if encoding.endswith("e") else f"{encoding.upper()}-LE with"
+    assert shown.text.startswith(f"Shown decoded: {name} a byte-order mark.\n")
+    assert " café\n-one\n+two\n 日本\n" in shown.text
+    assert (shown.added, shown.removed, shown.complete) == (1, 1, True)
+    assert "+one\n" in difference(b"a", None, before).text
+    assert "+x\\x1b[2J\\u202e\n" in difference(b"a", None, "x\x1b[2J\u202e\n".encode("utf-16")).text
+
+
+def test_a_conversion_says_what_it_was_and_what_it_becomes() -> None:
+    shown = difference(b"a", "one\ntwo\n".encode("utf-16"), b"one\n2\n")
+    assert shown.text == (
+        "Shown decoded: before UTF-16-LE with a byte-order mark, after as its bytes are.\n"
+        "--- a/a\n+++ b/a\n@@ -1,2 +1,2 @@\n one\n-two\n+2\n"
+    )
+    assert shown.complete
+    same = difference(b"a", "one\n".encode("utf-16"), b"one\n")
+    assert same.complete
+    assert same.text == "Shown decoded: before UTF-16-LE with a byte-order mark, after as its bytes are.\n"
+
+
+@pytest.mark.parametrize("after", [b"\xff\xfe\0\xd8", b"a\0\0b", b"\1\0\2\0", b"\x7fELF\2\1\1\0"])
+def test_what_only_looks_like_utf_16_is_binary(after: bytes) -> None:
+    shown = difference(b"a", "one\n".encode("utf-16"), after)
+    assert not shown.complete
+    assert shown.text.startswith("Binary content: 10 bytes become")
+
+
+def test_bytes_that_are_no_utf_8_are_shown_as_escapes() -> None:
+    shown = difference(b"a", b"caf\xe9 1\n", b"caf\xe9 2\n")
+    assert "-caf\\xe9 1\n+caf\\xe9 2\n" in shown.text
+    assert shown.complete
+
+
 def _spans(chance: random.Random, content: bytes) -> tuple[Span, ...]:
     points = sorted(chance.choices(range(len(content) + 1), k=2 * chance.randint(1, 3)))
     return tuple(

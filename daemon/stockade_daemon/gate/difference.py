@@ -1,7 +1,8 @@
 """The exact difference that a commit will make, as a unified difference that a person can judge.
 
 Made from line-aligned blocks rather than by comparing whole files: an edit knows where it changed something. What a
-terminal would obey is shown as an escape. The text has a limit, and says when it reached it; the counts are exact.
+terminal would obey is shown as an escape, and so is a byte that is no UTF-8. UTF-16 and UTF-32 are shown decoded, under
+a line that says so. The text has a limit, and says when it reached it; the counts are exact.
 """
 
 from collections.abc import Iterable, Iterator
@@ -11,6 +12,7 @@ from itertools import accumulate
 from typing import Final
 
 from stockade_daemon.gate.content import lines_of
+from stockade_daemon.gate.encodings import mark_of, wide
 from stockade_daemon.gate.names import shown, visible
 from stockade_daemon.gate.spans import Span
 
@@ -20,6 +22,7 @@ _CONTEXT: Final = 3
 _COMPARED_LINES: Final = 4000  # beyond these a block is shown as replaced: comparing takes quadratic time
 _SPLIT_LINES: Final = 200_000  # beyond these not even equal ends are looked for: each line costs memory
 _LINE_BYTES: Final = 4000  # shown of one line
+_MARKED: Final = {True: " with a byte-order mark", False: " without a byte-order mark"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +45,36 @@ class _Block:
 
 def difference(path: bytes, before: bytes | None, after: bytes, spans: tuple[Span, ...] = ()) -> Difference:
     """The difference between two contents; `before` is None for a new file, `spans` say where an edit changed it."""
+    if (decoded := _decoded(before, after)) is not None:
+        note, before, after = decoded
+        return _difference(path, before, after, (), note)
+    if b"\0" in (before or b"")[:8192] or b"\0" in after[:8192]:
+        text = f"Binary content: {len(before or b'')} bytes become {len(after)} bytes.\n"
+        return Difference(text, lines_of(after), lines_of(before or b""), complete=False)
+    return _difference(path, before, after, spans, "")
+
+
+def _decoded(before: bytes | None, after: bytes) -> tuple[str, bytes | None, bytes] | None:
+    """Both contents in UTF-8 and a line on what they are, where one of them is UTF-16 or UTF-32 and neither is binary.
+
+    By the bytes alone: nobody's word could make an approver read other text than programs will.
+    """
+    contents = [each for each in (before, after) if each is not None]
+    found = [wide(each) if mark_of(each) in ("utf-16", "utf-32") or b"\0" in each[:8192] else None for each in contents]
+    if not any(found):
+        return None
+    names, texts = [], []
+    for content, each in zip(contents, found, strict=True):
+        if each is None and b"\0" in content:
+            return None
+        names.append("as its bytes are" if each is None else f"{each.encoding.upper()}{_MARKED[each.marked]}")
+        texts.append(content if each is None else each.text.encode("utf-8"))
+    note = names[-1] if len(set(names)) == 1 else f"before {names[0]}, after {names[1]}"
+    return f"Shown decoded: {note}.\n", None if before is None else texts[0], texts[-1]
+
+
+def _difference(path: bytes, before: bytes | None, after: bytes, spans: tuple[Span, ...], note: str) -> Difference:
     old = before or b""
-    if b"\0" in old[:8192] or b"\0" in after[:8192]:
-        text = f"Binary content: {len(old)} bytes become {len(after)} bytes.\n"
-        return Difference(text, lines_of(after), lines_of(old), complete=False)
     blocks = [
         part for block in (_of_spans(old, after, spans) if spans else [_Block(0, len(old), 0, len(after))])
         for part in _refined(old, after, block)
@@ -56,7 +85,7 @@ def difference(path: bytes, before: bytes | None, after: bytes, spans: tuple[Spa
     head = [f"--- {'/dev/null' if before is None else 'a/' + name}\n", f"+++ b/{name}\n"] if blocks else []
     returns = _all_crlf(old) and _all_crlf(after)
     numbers = (_Lines(old), _Lines(after))
-    text = "".join(head)
+    text = note + "".join(head)
     for number, group in enumerate(groups := list(_grouped(old, blocks))):
         for line in _hunk(old, after, numbers, group, hide_returns=returns):
             if len(text) + len(line) > MAX_DIFFERENCE_CHARS:
