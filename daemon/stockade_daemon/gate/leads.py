@@ -1,10 +1,12 @@
 """Where protected names lead: what git, or whoever else goes by such a name, finds there is protected like the name.
 
 A symbolic link at a protected name, in the middle of it or below it binds what it leads to, through any number of
-links and whether it is there yet or not. Nothing at a file says which links lead to it, so the links are looked for,
-from the workspace's root, and each time: what was found a moment ago may no longer be so. A directory that is still the same is not read again
-(directories.py), and only links that are
-protected names, or may lead to one, are resolved.
+links and whether it is there yet or not. Nothing at a file says which links lead to it, so they are looked for each
+time, from the workspace's root; a directory that is proven to be the same is not read again (directories.py), and only
+links that are protected names, or may lead to one, are resolved.
+
+A link out of the workspace may lead back by others: its own target is followed, and, where that is a directory, the
+links directly in it. The same is done for a repository that the workspace lies in.
 """
 
 import os
@@ -26,7 +28,7 @@ _GIT: Final = {name.lower(): name for name in (*repositories.SETTINGS, *reposito
 class Way:
     """A link that a protected name is, or runs through."""
 
-    name: bytes  # of the link
+    name: bytes  # of the link; of one outside the workspace, or of what it was reached from there, absolute
     real: bytes  # where it leads, relative to the workspace; `.` is the workspace itself
     states: States  # what the patterns make of that place; MATCHED: it is protected, with all below it
 
@@ -52,6 +54,7 @@ def ways(workspace: Workspace, steps: Steps) -> Iterator[Way]:
     Raises OSError where one cannot be listed otherwise; Moved.
     """
     linked: list[tuple[bytes, States]] = []
+    yield from _from_above(workspace, linked)
     for name, states in _links(workspace, steps):
         yield from _followed(workspace, steps, name, states, linked)
     # Directories that were reached through links, which hold further links.
@@ -98,34 +101,63 @@ def _followed(
     workspace: Workspace, steps: Steps, name: bytes, states: States, linked: list[tuple[bytes, States]]
 ) -> Iterator[Way]:
     """Where a link leads in the workspace, if it does; a directory there is added to `linked`."""
-    real, directory = _target(workspace, name)
-    if real is None:
+    try:
+        with resolve(workspace, name) as place:
+            real, directory = place.real, place.status is not None and stat.S_ISDIR(place.status.st_mode)
+    except Refusal as refusal:
+        # It leads out, or through a directory that is not there and that it leaves by `..`. All others (a loop, a file
+        # as a directory, one that may not be searched) lead nowhere, and no file that is written changes that.
+        if refusal.code in ("FS_OUTSIDE_WORKSPACE", "FS_NOT_FOUND"):
+            yield from _outside(workspace, os.path.join(os.fsencode(workspace.path), name), name, states, linked)
         return
     if not directory and name.rpartition(b"/")[2].lower() == b".git":
         states = MATCHED  # as a file it says where the repository is
-    yield Way(name, real, states)
+    yield _way(name, real, directory, states, linked)
+
+
+def _from_above(workspace: Workspace, linked: list[tuple[bytes, States]]) -> Iterator[Way]:
+    """Links of repositories in whose working tree the workspace lies."""
+    above = os.fsencode(workspace.path)
+    while above != b"/":
+        above = os.path.dirname(above)
+        if os.path.lexists(os.path.join(above, b".git")):
+            for obeyed in repositories.OBEYED:
+                path = os.path.join(above, b".git", os.fsencode(obeyed))
+                yield from _outside(workspace, path, path, MATCHED, linked)
+
+
+def _outside(
+    workspace: Workspace, path: bytes, name: bytes, states: States, linked: list[tuple[bytes, States]]
+) -> Iterator[Way]:
+    """Where a path of the host comes into the workspace, itself or by a link directly in the directory that it is."""
+    real = os.path.realpath(path)
+    beneath = workspace.beneath(real)
+    if beneath is not None:
+        yield _way(name, beneath or b".", os.path.isdir(real), states, linked)
+    elif states == MATCHED:
+        try:
+            found = os.listdir(real)
+        except OSError:
+            return  # no directory, or none that this user may list
+        for each in found:
+            inner = os.path.join(real, each)
+            if os.path.islink(inner):
+                real_inner = os.path.realpath(inner)
+                beneath = workspace.beneath(real_inner)
+                if beneath is not None:
+                    yield _way(name, beneath or b".", os.path.isdir(real_inner), states, linked)
+
+
+def _way(name: bytes, real: bytes, directory: bool, states: States, linked: list[tuple[bytes, States]]) -> Way:
     if directory:
         linked.append((b"" if real == b"." else real, states))
+    return Way(name, real, states)
 
 
 def _further(steps: Steps, states: States, name: bytes) -> States:
     """The states after a name, without what holds of every directory anyway."""
     states = steps.step(states, name)
     return states if states == MATCHED else states - steps.everywhere
-
-
-def _target(workspace: Workspace, name: bytes) -> tuple[bytes | None, bool]:
-    """The real path of what a link leads to, None outside the workspace, and whether it is a directory."""
-    try:
-        with resolve(workspace, name) as place:
-            return place.real, place.status is not None and stat.S_ISDIR(place.status.st_mode)
-    except Refusal as refusal:
-        if refusal.code not in ("FS_OUTSIDE_WORKSPACE", "FS_NOT_FOUND"):
-            return None, False  # a loop, or a way that no written file can open
-    # It may come back by a link out there, or lead on once a directory is made that it leaves by `..`.
-    real = os.path.realpath(os.path.join(os.fsencode(workspace.path), name))
-    beneath = workspace.beneath(real)
-    return (None, False) if beneath is None else (beneath or b".", os.path.isdir(real))
 
 
 def _joined(above: bytes, name: bytes) -> bytes:

@@ -33,7 +33,8 @@ class Protected:
         if why is None:
             with os_errors("look for links to", asked):
                 way = leads.through(self._ways(), self._steps, real)
-            why = way and f"is where the protected name {shown(way.name)} leads"
+            if way is not None:
+                why = f"is where the protected name {shown(way.name)} leads"
         if why is not None:
             raise _refusal(asked, why)
 

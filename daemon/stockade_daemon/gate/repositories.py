@@ -19,11 +19,10 @@ from stockade_daemon.gate.paths import resolve
 from stockade_daemon.gate.patterns import Patterns
 from stockade_daemon.gate.workspace import Workspace
 
+# The last three hold what a rebase or a cherry-pick that is continued would run.
+OBEYED: Final = ("hooks", "config", "config.worktree", "commondir", "rebase-merge", "rebase-apply", "sequencer")
 ALWAYS: Final = tuple(
-    f"{directory}/{name}"
-    for directory in ("**/.git", "**/.git/worktrees/*", "**/.git/modules/**")
-    # The last three hold what a rebase or a cherry-pick that is continued would run.
-    for name in ("hooks", "config", "config.worktree", "commondir", "rebase-merge", "rebase-apply", "sequencer")
+    f"{directory}/{name}" for directory in ("**/.git", "**/.git/worktrees/*", "**/.git/modules/**") for name in OBEYED
 )
 SETTINGS: Final = (b"config", b"config.worktree", b"hooks", b"commondir")
 MARKS: Final = (b"HEAD", b"objects", b"refs")

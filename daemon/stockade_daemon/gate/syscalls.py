@@ -1,7 +1,7 @@
 """System calls that Python does not wrap: openat2(2), renameat2(2) and fstatfs(2), named as the kernel names them.
 
-The first two go through libc's `syscall`, because not every C library that runs Python wraps them. Numbers differ between
-architectures only for calls older than Linux 5.1.
+The first two go through libc's `syscall`, because not every C library that runs Python wraps them. Numbers differ
+between architectures only for calls older than Linux 5.1.
 """
 
 import ctypes
