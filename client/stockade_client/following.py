@@ -75,6 +75,6 @@ async def messages(
                     renewed = True
                     continue
                 if not is_away(error) or not await patience.pause():
-                    raise wire.error_of(error, what, afterwards) from error
+                    raise wire.error_of(error, what, afterwards, version=link.version) from error
             finally:
                 stream.cancel()

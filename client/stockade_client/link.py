@@ -109,6 +109,7 @@ class Link:
     ) -> None:
         self.address = address
         self.patience_s = PATIENCE_S
+        self.version = ""  # of the daemon, once it has said so
         self.heartbeats = False  # whether the daemon sends them on streams of events
         self.most_arguments = 0  # bytes of a call's; what is longer is left out. 0: the daemon does not know that
         self.private = False  # a daemon that was started for its client's lifetime, and does not come back
@@ -156,7 +157,7 @@ class Link:
                 if not renewed and self.unknown(error):
                     renewed = True
                     continue
-                failure = wire.error_of(error, what, afterwards)
+                failure = wire.error_of(error, what, afterwards, version=self.version)
                 if isinstance(failure, NoAnswer):
                     self.gone = True
                 raise failure from error
