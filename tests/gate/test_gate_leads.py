@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
+from stockade_daemon.errors import GateRefusal
 from stockade_daemon.gate import directories
 from stockade_daemon.gate.gate import Gate
 from stockade_daemon.gate.intents import WriteIntent
@@ -62,7 +63,7 @@ async def test_what_git_obeys_through_links_is_not_written(
     await write(gate, path)  # as long as there is no link
     for name, target in links.items():
         link(root, name, target)
-    with refused("FS_PROTECTED", "protected name"):
+    with refused("FS_PROTECTED", "protected name", "by the link"):
         await gate.decide(WriteIntent(path, b"y"))
     if path != "a.txt":
         await write(gate, "other/" + path)
@@ -91,7 +92,7 @@ async def test_what_a_profile_protects_is_so_through_links(
         await write(Gate(workspace), path)
     for name, target in links.items():
         link(root, name, target)
-    with refused("FS_PROTECTED", "is where the protected name"):
+    with refused("FS_PROTECTED", "is where a protected name leads"):
         await Gate(workspace, protected=tuple(patterns)).decide(WriteIntent(path, b"y"))
 
 
@@ -162,6 +163,14 @@ async def test_another_name_of_what_a_protected_name_leads_to_is_protected(
     link(root, ".git/hooks/x", "../../script")
     with refused("FS_PROTECTED", "another name of script"):
         await write(Gate(workspace), "twin")
+
+
+async def test_the_name_of_a_hidden_link_is_not_told(workspace: Workspace, root: Path) -> None:
+    link(root, "private/lnk", "../tgt")
+    with pytest.raises(GateRefusal) as caught:
+        await write(Gate(workspace, protected=("**/lnk",), hidden=("private",)), "tgt")
+    assert caught.value.code == "FS_PROTECTED"
+    assert "private" not in str(caught.value)
 
 
 async def test_a_link_that_was_made_after_the_decision_is_seen_at_the_commit(

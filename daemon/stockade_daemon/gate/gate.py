@@ -74,8 +74,8 @@ class Gate:
         told: Callable[[], None] = lambda: None,
     ) -> None:
         self._workspace = workspace
-        self._protected = Protected(workspace, protected)
         self._hidden = Hidden(workspace, hidden)
+        self._protected = Protected(workspace, protected, hides=self._hidden.hides)
         self._seen = Observations()
         self._looks = outside.Looks()
         self._told = told

@@ -5,7 +5,7 @@ file has; and where a name that it matches is a link, it binds what the link lea
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from stockade_daemon.errors import GateRefusal
 from stockade_daemon.gate import leads, links, repositories
@@ -19,9 +19,11 @@ from stockade_daemon.gate.workspace import Workspace
 class Protected:
     """What is in force for one session: its profile's patterns, and what git obeys (repositories.py)."""
 
-    __slots__ = ("_patterns", "_steps", "_workspace")
+    __slots__ = ("_hides", "_patterns", "_steps", "_workspace")
 
-    def __init__(self, workspace: Workspace, patterns: tuple[str, ...] = ()) -> None:
+    def __init__(self, workspace: Workspace, patterns: tuple[str, ...], *, hides: Callable[[bytes], bool]) -> None:
+        """`hides` says of a name whether the session must not hear of it."""
+        self._hides = hides
         self._workspace = workspace
         self._patterns = Patterns(patterns)
         self._steps = Steps(patterns, repositories.ALWAYS, encoded(workspace.path).lower())
@@ -34,7 +36,7 @@ class Protected:
             with os_errors("look for links to", asked):
                 way = leads.through(self._ways(), self._steps, real)
             if way is not None:
-                why = f"is where the protected name {shown(way.name)} leads"
+                why = f"is where a protected name leads, {self._by(way.name)}"
         if why is not None:
             raise _refusal(asked, why)
 
@@ -47,6 +49,9 @@ class Protected:
 
     def _why(self, real: bytes) -> str | None:
         return self._pattern(real) or repositories.protects(self._workspace, real)
+
+    def _by(self, link: bytes) -> str:
+        return "by a link" if self._hides(link) else f"by the link {shown(link)}"
 
     def _ways(self) -> Iterator[leads.Way]:
         return leads.ways(self._workspace, self._steps)
