@@ -11,7 +11,7 @@ from stockade_daemon.ledger.ledger import Ledger
 from stockade_daemon.ledger.records import SessionRecord, Unsettled
 from stockade_daemon.ledger.recovery import settle_unfinished
 from stockade_daemon.pipeline import views
-from stockade_daemon.values import Json
+from stockade_daemon.values import ITSELF, Json
 
 _log = logging.getLogger(__name__)
 
@@ -26,7 +26,7 @@ async def recover(ledger: Ledger) -> None:
         shown = _pending_card(unsettled)
         if shown is not None:
             body["card"] = views.completed(None, shown, body)
-        await ledger.settle(session_id, call_id, body)
+        await ledger.settle(session_id, call_id, body, by=ITSELF.name)
         code = body["error"]["code"] if isinstance(body["error"], dict) else "?"
         _log.warning("call %s/%s of an earlier daemon: %s", session_id, call_id, code)
 
