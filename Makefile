@@ -62,7 +62,7 @@ faults: $(STAMP)  ## kill daemon, zygote, mounter or worker in the middle of cal
 rivals: $(STAMP)  ## two sessions and an outside writer at one workspace, nothing lost; ARGS: --seconds, --seed
 	$(BIN)/python -m tests.rivals $(ARGS)
 
-swap: $(STAMP)  ## 10,000 calls at a directory that becomes a link out all the time; ARGS: --calls, --seed, --walk
+swap: $(STAMP)  ## 10,000 writes at a directory that becomes a link out all the time; ARGS: --writes, --calls, --seed, --walk
 	$(BIN)/python -m tests.swap $(ARGS)
 
 mishaps: $(STAMP)  ## disks fill, rights and directories go in the middle of commits; ARGS: --every, --from, methods

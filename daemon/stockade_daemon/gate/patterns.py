@@ -17,7 +17,7 @@ from stockade_daemon.gate.workspace import Workspace
 
 # One name's pattern, as the pieces between its stars.
 Part: TypeAlias = tuple[bytes, ...]
-_ANY_DEPTH: Final[Part] = (b"", b"", b"")  # "**"
+ANY_DEPTH: Final[Part] = (b"", b"", b"")  # "**"
 _BENEATH: Final = syscalls.RESOLVE_BENEATH | syscalls.RESOLVE_NO_MAGICLINKS | syscalls.RESOLVE_NO_SYMLINKS
 
 
@@ -28,7 +28,7 @@ class Patterns:
 
     def __init__(self, patterns: tuple[str, ...]) -> None:
         self._patterns = patterns
-        self._parts = [_parts(encoded(pattern)) for pattern in patterns]
+        self._parts = [parts_of(encoded(pattern)) for pattern in patterns]
 
     def __bool__(self) -> bool:
         return bool(self._parts)
@@ -63,7 +63,7 @@ def entries(workspace: Workspace, directory: bytes) -> list[tuple[bytes, os.stat
     or that may be searched. One that neither can enter has nothing to show, and is empty.
     """
     try:
-        descriptor = _opened(workspace, directory)
+        descriptor = opened(workspace, directory)
     except (FileNotFoundError, NotADirectoryError):
         return []
     except PermissionError:
@@ -102,12 +102,12 @@ def _step(
 ) -> set[bytes]:
     """What the rest of a pattern matches directly in a directory; where to look further is added to `todo`."""
     head, rest = parts[0], parts[1:]
-    deep = head == _ANY_DEPTH
+    deep = head == ANY_DEPTH
     if deep and rest:
         todo.append((above, rest))  # `**` may also stand for no directory
     found = set()
     for name, status in entries(workspace, above):
-        if not deep and not _fits(name, head):
+        if not deep and not fits(name, head):
             continue
         path = _joined(above, name)
         if not rest:
@@ -125,7 +125,7 @@ def _can_be_entered(workspace: Workspace, directory: bytes) -> bool:
         return False  # already the way to it is closed
 
 
-def _opened(workspace: Workspace, directory: bytes) -> int:
+def opened(workspace: Workspace, directory: bytes) -> int:
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
     if not directory or not syscalls.has_openat2():
         return os.open(directory or b".", flags, dir_fd=workspace.descriptor)
@@ -147,10 +147,10 @@ def _slashes(name: bytes) -> Iterator[int]:
     return (at for at, character in enumerate(name) if character == 0x2F)
 
 
-def _parts(pattern: bytes) -> tuple[Part, ...]:
+def parts_of(pattern: bytes) -> tuple[Part, ...]:
     """Without a `**` right behind another: any number of directories is any number of directories."""
     parts = [tuple(part.split(b"*")) for part in pattern.split(b"/")]
-    return tuple(part for at, part in enumerate(parts) if part != _ANY_DEPTH or parts[at - 1 : at] != [_ANY_DEPTH])
+    return tuple(part for at, part in enumerate(parts) if part != ANY_DEPTH or parts[at - 1 : at] != [ANY_DEPTH])
 
 
 def _matches(names: list[bytes], parts: tuple[Part, ...]) -> bool:
@@ -159,26 +159,26 @@ def _matches(names: list[bytes], parts: tuple[Part, ...]) -> bool:
     All places in the pattern that the names so far may lead to are kept, so no name is looked at twice: a regular
     expression would try every way that its stars can share the names, and pattern and names may both be an agent's.
     """
-    places = _after(0, parts)
+    places = after(0, parts)
     for name in names:
         found: set[int] = set()
         for place in places:
-            if parts[place] == _ANY_DEPTH:
+            if parts[place] == ANY_DEPTH:
                 found.add(place if place < len(parts) - 1 else len(parts))
-            elif _fits(name, parts[place]):
+            elif fits(name, parts[place]):
                 found.add(place + 1)
         if len(parts) in found:
             return True
-        places = {each for place in found for each in _after(place, parts)}
+        places = {each for place in found for each in after(place, parts)}
     return False
 
 
-def _after(place: int, parts: tuple[Part, ...]) -> set[int]:
+def after(place: int, parts: tuple[Part, ...]) -> set[int]:
     """A place in the pattern, and the next one where this one may stand for no directory."""
-    return {place, place + 1} if parts[place] == _ANY_DEPTH and place < len(parts) - 1 else {place}
+    return {place, place + 1} if parts[place] == ANY_DEPTH and place < len(parts) - 1 else {place}
 
 
-def _fits(name: bytes, pieces: Part) -> bool:
+def fits(name: bytes, pieces: Part) -> bool:
     """Whether one name is the pieces with anything between them. The first fit of each piece is as good as any other,
     so there is no going back."""
     if len(pieces) == 1:

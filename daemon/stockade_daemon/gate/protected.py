@@ -1,41 +1,60 @@
 """Protected paths: files that no commit touches, whichever tool asks, whether they exist yet or not.
 
 A pattern (patterns.py) binds the file, so it is compared with the real path, after links, and with every name that the
-file has.
+file has; and where a name that it matches is a link, it binds what the link leads to (leads.py).
 """
 
 import os
+from collections.abc import Callable, Iterator
 
 from stockade_daemon.errors import GateRefusal
-from stockade_daemon.gate import links, repositories
-from stockade_daemon.gate.names import shown
+from stockade_daemon.gate import leads, links, repositories
+from stockade_daemon.gate.names import encoded, shown
 from stockade_daemon.gate.patterns import Patterns
+from stockade_daemon.gate.refusals import os_errors
+from stockade_daemon.gate.steps import Steps
 from stockade_daemon.gate.workspace import Workspace
 
 
 class Protected:
     """What is in force for one session: its profile's patterns, and what git obeys (repositories.py)."""
 
-    __slots__ = ("_patterns", "_workspace")
+    __slots__ = ("_hides", "_patterns", "_steps", "_workspace")
 
-    def __init__(self, workspace: Workspace, patterns: tuple[str, ...] = ()) -> None:
+    def __init__(self, workspace: Workspace, patterns: tuple[str, ...], *, hides: Callable[[bytes], bool]) -> None:
+        """`hides` says of a name whether the session must not hear of it."""
+        self._hides = hides
         self._workspace = workspace
         self._patterns = Patterns(patterns)
+        self._steps = Steps(patterns, repositories.ALWAYS, encoded(workspace.path).lower())
 
     def check(self, real: bytes, asked: bytes) -> None:
-        """Raises GateRefusal FS_PROTECTED where the path, as asked for or after links, or one above it is protected."""
+        """Raises GateRefusal FS_PROTECTED where the path, as asked for or after links, or one above it is protected, or
+        where a protected name leads; Moved."""
         why = self._why(real) or self._pattern(asked) or repositories.protects_name(self._workspace, asked)
+        if why is None:
+            with os_errors("look for links to", asked):
+                way = leads.through(self._ways(), self._steps, real)
+            if way is not None:
+                why = f"is where a protected name leads, {self._by(way.name)}"
         if why is not None:
             raise _refusal(asked, why)
 
     def check_links(self, status: os.stat_result, asked: bytes) -> None:
         """Refuses a file with several names where one of them is protected: it is the same file."""
+        ways = tuple(self._ways())
         for name in links.names(self._workspace, status):
-            if self._why(name) is not None:
+            if self._why(name) or leads.through(ways, self._steps, name):
                 raise _refusal(asked, f"is another name of {shown(name)}, which is protected")
 
     def _why(self, real: bytes) -> str | None:
         return self._pattern(real) or repositories.protects(self._workspace, real)
+
+    def _by(self, link: bytes) -> str:
+        return "by a link" if self._hides(link) else f"by the link {shown(link)}"
+
+    def _ways(self) -> Iterator[leads.Way]:
+        return leads.ways(self._workspace, self._steps)
 
     def _pattern(self, path: bytes) -> str | None:
         pattern = self._patterns.match(path)

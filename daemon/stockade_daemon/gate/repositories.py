@@ -11,6 +11,7 @@ prompt does. Three things are told apart (gitrepository-layout(5), git-worktree(
 Names are compared without regard to case: where the file system does not tell `.GIT` from `.git`, neither does git.
 """
 
+from collections.abc import Set
 from typing import Final
 
 from stockade_daemon.errors import Refusal
@@ -18,15 +19,14 @@ from stockade_daemon.gate.paths import resolve
 from stockade_daemon.gate.patterns import Patterns
 from stockade_daemon.gate.workspace import Workspace
 
+# The last three hold what a rebase or a cherry-pick that is continued would run.
+OBEYED: Final = ("hooks", "config", "config.worktree", "commondir", "rebase-merge", "rebase-apply", "sequencer")
 ALWAYS: Final = tuple(
-    f"{directory}/{name}"
-    for directory in ("**/.git", "**/.git/worktrees/*", "**/.git/modules/**")
-    # The last three hold what a rebase or a cherry-pick that is continued would run.
-    for name in ("hooks", "config", "config.worktree", "commondir", "rebase-merge", "rebase-apply", "sequencer")
+    f"{directory}/{name}" for directory in ("**/.git", "**/.git/worktrees/*", "**/.git/modules/**") for name in OBEYED
 )
-_SETTINGS: Final = (b"config", b"config.worktree", b"hooks", b"commondir")
-_MARKS: Final = (b"HEAD", b"objects", b"refs")
-_NAMES: Final = frozenset(name.lower() for name in (*_SETTINGS, *_MARKS))
+SETTINGS: Final = (b"config", b"config.worktree", b"hooks", b"commondir")
+MARKS: Final = (b"HEAD", b"objects", b"refs")
+NAMES: Final = frozenset(name.lower() for name in (*SETTINGS, *MARKS))
 _PATTERNS: Final = Patterns(ALWAYS)
 
 
@@ -52,10 +52,10 @@ def protects_name(workspace: Workspace, path: bytes) -> str | None:
 
 def _protects_repository(workspace: Workspace, path: bytes) -> str | None:
     for directory, name in _places(path):
-        there = {each for each in (*_SETTINGS, *_MARKS) if _exists(workspace, directory + each)}
-        with_it = there | {each for each in (*_SETTINGS, *_MARKS) if each.lower() == name}
-        settings = with_it & set(_SETTINGS)
-        if settings and _is_repository(with_it) and (name in _SETTINGS or not _is_repository(there)):
+        there = {each for each in (*SETTINGS, *MARKS) if _exists(workspace, directory + each)}
+        with_it = there | {each for each in (*SETTINGS, *MARKS) if each.lower() == name}
+        settings = with_it & set(SETTINGS)
+        if settings and is_repository(with_it) and (name in SETTINGS or not is_repository(there)):
             return "is protected: its directory is, or would become, a git repository, and git obeys what it says"
     return None
 
@@ -72,11 +72,12 @@ def _places(path: bytes) -> list[tuple[bytes, bytes]]:
     return [
         (b"".join(each + b"/" for each in parts[:at]), part.lower())
         for at, part in enumerate(parts)
-        if part.lower() in _NAMES
+        if part.lower() in NAMES
     ]
 
 
-def _is_repository(names: set[bytes]) -> bool:
+def is_repository(names: Set[bytes]) -> bool:
+    """Whether a directory with these names is one."""
     return b"HEAD" in names and (b"commondir" in names or {b"objects", b"refs"} <= names)
 
 

@@ -1,7 +1,7 @@
-"""System calls that Python does not wrap: openat2(2) and renameat2(2), named as the kernel names them.
+"""System calls that Python does not wrap: openat2(2), renameat2(2) and fstatfs(2), named as the kernel names them.
 
-They go through libc's `syscall`, because not every C library that runs Python wraps them. Numbers differ between
-architectures only for calls older than Linux 5.1.
+The first two go through libc's `syscall`, because not every C library that runs Python wraps them. Numbers differ
+between architectures only for calls older than Linux 5.1.
 """
 
 import ctypes
@@ -61,6 +61,14 @@ def renameat2(directory: int, old: bytes, new: bytes, flags: int) -> None:
     )
     if result < 0:
         raise _os_error(new)
+
+
+def file_system(descriptor: int) -> int:
+    """The number of the kind of file system that holds an open file, `f_type` of fstatfs(2). Raises OSError."""
+    found = (ctypes.c_long * 64)()  # more than `struct statfs` has; `f_type` is its first word
+    if _libc.fstatfs(ctypes.c_int(descriptor), found) < 0:
+        raise _os_error(b"")
+    return int(found[0]) & 0xFFFFFFFF
 
 
 @functools.cache
