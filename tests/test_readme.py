@@ -98,8 +98,11 @@ def test_the_readme_works_as_it_stands(home: Path) -> None:
     assert greeting.read_text() == "good day\n"
 
 
-def test_the_example_of_operations_md_is_a_configuration(tmp_path: Path) -> None:
-    (example,) = re.findall(r"^```toml\n(.*?)^```$", (ROOT / "docs" / "operations.md").read_text(), re.M | re.S)
+def test_the_examples_of_operations_md_are_configurations(tmp_path: Path) -> None:
+    examples = re.findall(r"^```toml\n(.*?)^```$", (ROOT / "docs" / "operations.md").read_text(), re.M | re.S)
     file = tmp_path / "stockade.toml"
-    file.write_text(example)
-    assert config.load(file, state=tmp_path).workspaces == (Path("/srv/projects"),)
+    read = []
+    for example in examples:
+        file.write_text(example)
+        read.append(config.load(file, state=tmp_path))
+    assert read[0].workspaces == (Path("/srv/projects"),)

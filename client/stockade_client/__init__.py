@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         DaemonStartFailed,
         Incompatible,
         InvalidRequest,
+        Misused,
         NoAnswer,
         NoDaemon,
         NotFound,
@@ -37,7 +38,9 @@ if TYPE_CHECKING:
     from stockade_client.private import local_daemon
     from stockade_client.results import CallResult, Failure, Image, Layer, Resolution, Usage
     from stockade_client.session import Session
+    from stockade_client.tls import Tls
     from stockade_client.values import (
+        Caller,
         CallUnderWay,
         Catalog,
         CheckedTools,
@@ -64,6 +67,7 @@ _HOMES: Final[dict[str, tuple[str, ...]]] = {
         "DaemonStartFailed",
         "Incompatible",
         "InvalidRequest",
+        "Misused",
         "NoAnswer",
         "NoDaemon",
         "NotFound",
@@ -79,6 +83,7 @@ _HOMES: Final[dict[str, tuple[str, ...]]] = {
     "private": ("local_daemon",),
     "results": ("CallResult", "Failure", "Image", "Layer", "Resolution", "Usage"),
     "session": ("Session",),
+    "tls": ("Tls",),
     "values": (
         "CallUnderWay",
         "Caller",
@@ -122,6 +127,7 @@ __all__ = [
     "Incompatible",
     "InvalidRequest",
     "Layer",
+    "Misused",
     "Model",
     "NoAnswer",
     "NoDaemon",
@@ -136,6 +142,7 @@ __all__ = [
     "SessionInfo",
     "StockadeError",
     "Stream",
+    "Tls",
     "TooLarge",
     "Tool",
     "ToolCall",

@@ -5,16 +5,59 @@ A default socket is used only when its directory belongs to us and nobody else c
 because every command asks here first.
 """
 
+import ipaddress
 import os
 import socket
 import stat
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from stockade_client.errors import NoDaemon
 
 ENVIRONMENT_VARIABLE = "STOCKADE_ADDRESS"
 SOCKET_PATH_BYTES = 107  # unix(7): sun_path has 108 bytes, one of them the final zero
 ANSWER_S = 2.0  # a live daemon accepts at once; its kernel backlog does it for a busy one
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """An address of another kind than a socket's."""
+
+    host: str
+    port: int
+    tls: bool
+
+    @property
+    def target(self) -> str:
+        """As grpc spells it."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def network(address: str) -> Network | None:
+    """`tls:HOST:PORT`, or `tcp:HOST:PORT` on loopback; None for an address of another form.
+
+    Raises NoDaemon where it is faulty, or plain text would leave this host.
+    """
+    kind, _, rest = address.partition(":")
+    if kind not in ("tls", "tcp"):
+        return None
+    host, _, port = rest.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
+        raise NoDaemon(f"the address {address!r} is not of the form {kind}:HOST:PORT")
+    if kind == "tcp" and not _is_loopback(host):
+        raise NoDaemon(
+            f"the address {address!r} leads away from this host without TLS, for all on the way to read; use "
+            f"tls:{rest}, with a daemon that listens so"
+        )
+    return Network(host, int(port), kind == "tls")
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def socket_path(address: str) -> str:
@@ -27,7 +70,7 @@ def socket_path(address: str) -> str:
         path = path[2:]
     if path == address or not path.startswith("/"):
         raise NoDaemon(
-            f"the address {address!r} is not of the form unix:/path/daemon.sock; "
+            f"the address {address!r} is not of the form unix:/path/daemon.sock, or tls:HOST:PORT; "
             f"set {ENVIRONMENT_VARIABLE} to one, or unset it to use the default"
         )
     if len(os.fsencode(path)) > SOCKET_PATH_BYTES:
@@ -66,7 +109,8 @@ def running_daemon(environment: Mapping[str, str] | None = None) -> str | None:
     env = os.environ if environment is None else environment
     named = env.get(ENVIRONMENT_VARIABLE, "")
     if named:
-        socket_path(named)
+        if network(named) is None:
+            socket_path(named)
         return named
     path = default_socket(env, os.geteuid())
     if not ours(os.path.dirname(path), os.geteuid()) or not answers(path):

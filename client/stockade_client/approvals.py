@@ -171,7 +171,7 @@ async def _asks(
     def stream(used: Link) -> object:
         nonlocal over
         over = used
-        return used.approvals.Watch(request, metadata=link.metadata)
+        return used.approvals.Watch(request, metadata=used.metadata)
 
     def begun() -> None:
         again.clear()
@@ -240,6 +240,9 @@ async def _answer(ask: Ask, approve: Approve) -> None:
             if ask.answer is not None:
                 return
             answer, reason = False, "the approver gave no answer"
+        elif answer not in (True, False):
+            # A program without types may say "no", which would count as a yes.
+            answer, reason = False, f"the approver answered {answer!r}, which is neither True nor False"
     except (NotPossible, NotFound):
         return  # somebody else was faster, or the call was withdrawn
     except Exception as error:

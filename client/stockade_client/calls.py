@@ -215,7 +215,7 @@ class Call:
                 follow=follow,
                 heartbeat_s=beat_s,
             )
-            return used.calls.ReadOutput(request, metadata=self._link.metadata)
+            return used.calls.ReadOutput(request, metadata=used.metadata)
 
         reading = messages(
             self._link,

@@ -7,9 +7,11 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Literal
 
+from grpc import aio
+
 from stockade.v1 import calls_pb2, catalog_pb2, daemon_pb2, sessions_pb2
 from stockade_client import approvals, events, ids, profiles, wire
-from stockade_client.addresses import ENVIRONMENT_VARIABLE, socket_path
+from stockade_client.addresses import ENVIRONMENT_VARIABLE, answers, network, socket_path
 from stockade_client.approvals import Approve, Ask
 from stockade_client.calls import LAST_TRY_S, Call
 from stockade_client.errors import Incompatible, InvalidRequest, NoAnswer, NoDaemon, StockadeError
@@ -18,6 +20,7 @@ from stockade_client.inspection import Inspection
 from stockade_client.link import PATIENCE_S, Link, Stream, opened
 from stockade_client.results import CallResult
 from stockade_client.session import Session
+from stockade_client.tls import Tls
 from stockade_client.values import (
     CallUnderWay,
     Catalog,
@@ -30,43 +33,66 @@ from stockade_client.values import (
 )
 
 PROTOCOL = "stockade.v1"
+_GREETINGS = 5  # attempts at a first answer of somebody who takes connections
+_GREETING_PAUSE_S = 0.2
 
 
 @asynccontextmanager
 async def connect(
-    address: str, token: str | None = None, *, on_away: Callable[[], None] | None = None
+    address: str, token: str | None = None, *, tls: Tls | None = None, on_away: Callable[[], None] | None = None
 ) -> AsyncIterator["Daemon"]:
-    """A connection to the daemon at `address` (unix:/path/daemon.sock), closed with all its streams at the
-    end.
+    """A connection to the daemon at `address` (unix:/path/daemon.sock, or tls:HOST:PORT), closed with all its streams
+    at the end.
 
+    token: as the daemon's admin gave it. Where several users of a host share a daemon, one is got by itself.
+    tls: the certificates for an address tls:…; without, the daemon's must be of an authority that the system knows.
     on_away: called each time that the daemon went away and is waited for.
 
     Raises NoDaemon when nothing answers there, Incompatible when it speaks another protocol.
     """
-    async with opened(address, token) as link:
-        # A first connection that fails is an answer; only a daemon that was there may be waited for.
-        link.patience_s = 0.0
-        try:
-            response = await link.ask(link.daemon.GetInfo, daemon_pb2.GetInfoRequest(), "introduce itself")
-        except NoAnswer as error:
-            raise NoDaemon(
-                f"nothing answers at {address}; start a daemon there with `stockaded serve --socket "
-                f"{shlex.quote(socket_path(address))}`, or have the command start a private one: --private, or unset "
-                f"{ENVIRONMENT_VARIABLE}"
-            ) from error
+    async with opened(address, token, tls) as link:
+        response = await _introduced(link)
         info = wire.info_of(response)
         if info.protocol != PROTOCOL:
             raise Incompatible(
-                f"the daemon at {address} speaks {info.protocol or 'no protocol'} and this client {PROTOCOL}; "
-                "install the same version of stockade on both sides"
+                f"the daemon at {address} (stockade {info.version or 'of no version'}) speaks "
+                f"{info.protocol or 'no protocol'} and this client (stockade {wire.own_version()}) {PROTOCOL}; "
+                f"{wire.SAME_VERSION}"
             )
+        link.version = info.version
         link.private, link.on_away = info.private, on_away
         link.heartbeats = "heartbeats" in info.features
         if "arguments-left-out" in info.features:
             link.most_arguments = response.limits.arguments_bytes
-        if not info.private:
-            link.patience_s = PATIENCE_S
+        link.patience_s = 0.0 if info.private else PATIENCE_S
         yield Daemon(link, info)
+
+
+async def _introduced(link: Link) -> daemon_pb2.GetInfoResponse:
+    """What the daemon is. A first connection that fails is an answer, but where somebody takes connections a broken one
+    is tried again."""
+    for attempt in range(_GREETINGS):
+        link.patience_s = 0.0
+        try:
+            return await link.ask(link.daemon.GetInfo, daemon_pb2.GetInfoRequest(), "introduce itself")
+        except NoAnswer as error:
+            if network(link.address) is not None:
+                raise NoDaemon(f"no daemon answers at {link.address}: {_why(error)}") from error
+            path = socket_path(link.address)
+            if await asyncio.to_thread(answers, path):
+                if attempt < _GREETINGS - 1:
+                    await asyncio.sleep(_GREETING_PAUSE_S)
+                    continue
+                raise NoDaemon(
+                    f"something listens at {link.address} and does not answer as a daemon does; see what it is, or "
+                    "start a daemon at another socket with `stockaded serve --socket PATH`"
+                ) from error
+            raise NoDaemon(
+                f"nothing answers at {link.address}; start a daemon there with `stockaded serve --socket "
+                f"{shlex.quote(path)}`, or have the command start a private one: --private, or unset "
+                f"{ENVIRONMENT_VARIABLE}"
+            ) from error
+    raise AssertionError("the last attempt returns or raises")
 
 
 class Daemon:
@@ -144,7 +170,27 @@ class Daemon:
             profile = known.profile if profile is None else profile
         request.workspace = wire.said(_absolute(wire.said(os.fspath(workspace), "the workspace")), "the workspace")
         profiles.name(request, os.fspath(profile))
-        return wire.session_of(await self._link.ask(self._link.sessions.Open, request, "open a session", wait_s=15.0))
+        opened = await self._link.ask(self._link.sessions.Open, request, "open a session", wait_s=15.0)
+        try:
+            self._check_kept(request, opened)
+        except Incompatible:
+            if id is None:
+                await _close_on_the_way_out(Session(self._link, wire.session_of(opened)), self._link)
+            raise
+        return wire.session_of(opened)
+
+    def _check_kept(self, request: sessions_pb2.OpenSessionRequest, opened: sessions_pb2.Session) -> None:
+        """An older daemon ignores what it does not know, and the session would be wider than its caller asked for."""
+        for what, wanted, kept in (
+            ("approval_policy", request.approval_policy, opened.approval_policy),
+            ("tightening", request.tightening, opened.tightening),
+            ("tools", sorted(request.tools), sorted(opened.tools)),
+        ):
+            if wanted != kept:
+                raise Incompatible(
+                    f"the daemon (stockade {self.info.version}) opened the session without its {what}, which it does "
+                    f"not know; this client is stockade {wire.own_version()}: {wire.SAME_VERSION}, or leave {what} out"
+                )
 
     async def doctor(self) -> Examination:
         """What the daemon's host can enforce, asked anew: a real worker is made for each shipped profile."""
@@ -237,6 +283,18 @@ class Daemon:
         changes: an ask comes again, as the same object, when who looks at it changes, and when it has `ended`.
         heartbeat_s: as of events.read."""
         return approvals.watching(self._link, session_id, changes=changes, heartbeat_s=heartbeat_s)
+
+
+def _why(error: NoAnswer) -> str:
+    """What became of a connection over the network, as far as that can be told from here."""
+    cause = error.__cause__
+    said = (cause.details() or "") if isinstance(cause, aio.AioRpcError) else ""
+    if "CERTIFICATE_VERIFY_FAILED" in said or "Hostname" in said:
+        return f"its certificate is not one to trust ({said[-200:]}); give its authority's, and use a name that it has"
+    return (
+        f"{said[-200:]}; where it is there, it refuses what this client shows: a certificate of its own authority, not "
+        "expired, is wanted by most"
+    )
 
 
 async def _close_on_the_way_out(session: Session, link: Link) -> None:

@@ -7,6 +7,7 @@ StockadeError
 │   ├── DaemonNotInstalled     a private daemon was wanted and its packages are missing
 │   ├── DaemonStartFailed      a private daemon ended, or hung, before it listened
 │   └── Incompatible           client and daemon speak different versions
+├── Misused                stockade_client.sync was used where it cannot wait: in a running event loop, after its block
 └── RequestRefused         the daemon answered that it cannot take this request (a gRPC status)
     ├── InvalidRequest         ids, paths or a profile text that cannot be used
     ├── NotFound               no such session, call, profile or directory
@@ -51,6 +52,10 @@ class DaemonStartFailed(DaemonError):
 
 class Incompatible(DaemonError):
     """Client and daemon speak different versions of the protocol."""
+
+
+class Misused(StockadeError, RuntimeError):
+    """stockade_client.sync was used where it cannot wait. The text says what to use instead."""
 
 
 class RequestRefused(StockadeError):

@@ -38,7 +38,7 @@ async def _events(
         request = events_pb2.ReadEventsRequest(
             session_id=session_id, after=after, follow=follow, call_id=call_id, heartbeat_s=beat_s
         )
-        return used.events.Read(request, metadata=link.metadata)
+        return used.events.Read(request, metadata=used.metadata)
 
     what = f"read the events of session {session_id}"
     async with aclosing(messages(link, stream, events_pb2.Event, beat_s=beat_s, what=what)) as read:

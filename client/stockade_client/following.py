@@ -43,7 +43,9 @@ async def messages(
     patience = link.patience()
     async with AsyncExitStack() as connections:
         used = link
+        renewed = False
         while True:
+            await used.authorize()
             stream = open_stream(used)
             # There is something to say at once: messages, or the first heartbeat.
             within_s = ANSWER_S if beat_s else None
@@ -59,6 +61,7 @@ async def messages(
                     if not isinstance(message, kind):  # it is aio.EOF
                         return
                     patience.renew()
+                    renewed = False
                     within_s = _MISSED * beat_s if beat_s else None
                     yield message
             except TimeoutError:
@@ -68,7 +71,10 @@ async def messages(
                 await connections.aclose()
                 used = await connections.enter_async_context(link.again())
             except aio.AioRpcError as error:
+                if not renewed and used.unknown(error):
+                    renewed = True
+                    continue
                 if not is_away(error) or not await patience.pause():
-                    raise wire.error_of(error, what, afterwards) from error
+                    raise wire.error_of(error, what, afterwards, version=link.version) from error
             finally:
                 stream.cancel()

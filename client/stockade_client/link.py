@@ -23,8 +23,10 @@ from stockade.v1.events_pb2_grpc import EventsStub
 from stockade.v1.profiles_pb2_grpc import ProfilesStub
 from stockade.v1.sessions_pb2_grpc import SessionsStub
 from stockade_client import wire
-from stockade_client.addresses import socket_path
+from stockade_client.addresses import network, socket_path
 from stockade_client.errors import NoAnswer
+from stockade_client.local_token import LocalToken
+from stockade_client.tls import Tls
 
 if TYPE_CHECKING:
     # These exist in the stubs' types only: the same classes, over an asynchronous channel.
@@ -102,9 +104,12 @@ class Patience:
 class Link:
     """A channel with its stubs. Made by `opened`; usable from the event loop that made it."""
 
-    def __init__(self, address: str, channel: aio.Channel, token: str | None) -> None:
+    def __init__(
+        self, address: str, channel: aio.Channel, token: str | None, local: LocalToken | None, tls: Tls | None
+    ) -> None:
         self.address = address
         self.patience_s = PATIENCE_S
+        self.version = ""  # of the daemon, once it has said so
         self.heartbeats = False  # whether the daemon sends them on streams of events
         self.most_arguments = 0  # bytes of a call's; what is longer is left out. 0: the daemon does not know that
         self.private = False  # a daemon that was started for its client's lifetime, and does not come back
@@ -112,7 +117,9 @@ class Link:
         self.on_away: Callable[[], None] | None = None  # called once for each absence that is waited out
         self._away = False
         self._token = token
-        self.metadata = aio.Metadata(("authorization", f"Bearer {token}")) if token else aio.Metadata()
+        self._tls = tls
+        self._local = local if token is None else None
+        self.metadata = _metadata(token)  # of the next request; `authorize` renews it
         self.daemon: DaemonAsyncStub = DaemonStub(channel)
         self.catalog: CatalogAsyncStub = CatalogStub(channel)
         self.profiles: ProfilesAsyncStub = ProfilesStub(channel)
@@ -139,22 +146,36 @@ class Link:
         daemon.
         """
         patience = self.patience()
+        renewed = False
         while True:
+            await self.authorize()
             try:
                 response = await method(request, timeout=wait_s + ANSWER_S, metadata=self.metadata)
             except aio.AioRpcError as error:
                 if is_away(error) and patient and await patience.pause():
                     continue
-                failure = wire.error_of(error, what, afterwards)
+                if not renewed and self.unknown(error):
+                    renewed = True
+                    continue
+                failure = wire.error_of(error, what, afterwards, version=self.version)
                 if isinstance(failure, NoAnswer):
                     self.gone = True
                 raise failure from error
             self.answers()
             return response
 
+    async def authorize(self) -> None:
+        """Before each request: sees to it that `metadata` has what proves who is calling. Raises NotPermitted."""
+        if self._local is not None:
+            self.metadata = _metadata(await self._local.current())
+
+    def unknown(self, error: aio.AioRpcError) -> bool:
+        """Whether the daemon does not know the token any more, and another one is to be had."""
+        return self._local is not None and error.code() is grpc.StatusCode.UNAUTHENTICATED and self._local.forget()
+
     def again(self) -> AbstractAsyncContextManager["Link"]:
         """Another connection to the same daemon, for when this one is dead and nobody has said so."""
-        return opened(self.address, self._token)
+        return opened(self.address, self._token, self._tls)
 
     def patience(self) -> Patience:
         return Patience(self)
@@ -172,14 +193,23 @@ class Link:
 
 
 @asynccontextmanager
-async def opened(address: str, token: str | None) -> AsyncIterator[Link]:
+async def opened(address: str, token: str | None, tls: Tls | None = None) -> AsyncIterator[Link]:
     """A link to `address`, closed with all its streams at the end.
 
-    Raises NoDaemon for an unusable address.
+    Raises NoDaemon for an unusable address, InvalidRequest for unusable certificates.
     """
-    path = socket_path(address)
-    async with aio.insecure_channel(f"unix:{path}", options=_OPTIONS) as channel:
-        yield Link(address, channel, token)
+    local = None
+    place = network(address)
+    if place is None:
+        path = socket_path(address)
+        local = LocalToken(path)
+        made = aio.insecure_channel(f"unix:{path}", options=_OPTIONS)
+    elif place.tls:
+        made = aio.secure_channel(place.target, (tls or Tls()).credentials(), options=_OPTIONS)
+    else:
+        made = aio.insecure_channel(place.target, options=_OPTIONS)
+    async with made as channel:
+        yield Link(address, channel, token, local, tls)
 
 
 class Stream(Generic[Item]):
@@ -209,6 +239,10 @@ class Stream(Generic[Item]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.aclose()
+
+
+def _metadata(token: str | None) -> aio.Metadata:
+    return aio.Metadata(("authorization", f"Bearer {token}")) if token else aio.Metadata()
 
 
 def is_away(error: aio.AioRpcError) -> bool:

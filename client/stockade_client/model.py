@@ -15,7 +15,7 @@ class ToolCall:
 
     tool: str
     arguments: bytes  # JSON text as the model wrote it
-    id: str  # the model's own id of the call, unique in the session: 1 to 128 of A-Z a-z 0-9 . _ : -
+    id: str  # the model's own id of the call. The result has another where this one cannot be used: see loop.own_ids
 
 
 @dataclass(frozen=True, slots=True)

@@ -163,7 +163,7 @@ async def _ready(process: asyncio.subprocess.Process, log: int, command: str) ->
         ) from None
     word, _, address = line.decode("utf-8", "replace").strip().partition(" ")
     if word == "ready" and address:
-        return address
+        return address.split()[0]
     # Its end of the pipe closes a moment before it can be waited for.
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(STOP_S):

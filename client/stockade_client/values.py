@@ -86,7 +86,7 @@ class CallUnderWay:
     session_id: str
     call_id: str
     tool: str
-    state: str  # pending | running
+    state: str  # pending | running; "state N" where a newer daemon has another
     turn_id: str  # empty: a call alone
     since_ms: int  # when it was taken, or its turn was where its place has not come; milliseconds since 1970, UTC
     waits_for: str  # turn (calls before it) | approval | worker; empty: it is being judged, or runs

@@ -3,6 +3,7 @@
 JSON arrives as bytes and is decoded here by the json module, which keeps integers of any size.
 """
 
+import importlib.metadata
 import json
 from typing import Final
 
@@ -36,8 +37,14 @@ RETRY_METADATA: Final = "stockade-retry"  # "later": the same request can be tak
 # The daemon is away and may come back; what was sent is safe to send again.
 AWAY: Final = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED})
 
+UNKNOWN_CONTENT: Final = (
+    "[a part of this result is of a kind that this client does not know; a newer stockade shows it]"
+)
+
 # What to do about a daemon that is gone, where nobody says better.
 AFTERWARDS: Final = "start it again and repeat: what it recorded is still there"
+
+SAME_VERSION: Final = "install the same version of stockade on both sides"
 
 _BY_STATUS: Final[dict[str, type[errors.RequestRefused]]] = {
     kind.status: kind
@@ -61,11 +68,13 @@ _ENDS: Final[dict[int, str]] = {
 }
 
 
-def error_of(error: aio.AioRpcError, what: str, afterwards: str = AFTERWARDS) -> errors.StockadeError:
+def error_of(
+    error: aio.AioRpcError, what: str, afterwards: str = AFTERWARDS, *, version: str = ""
+) -> errors.StockadeError:
     """The client's error for a gRPC status.
 
     `what` finishes the sentence "the daemon did not answer when asked to …", `afterwards` says what to do once it is
-    gone.
+    gone. `version`: what the daemon said of itself; empty: nothing yet.
     """
     status = error.code()
     details = error.details() or ""
@@ -76,8 +85,9 @@ def error_of(error: aio.AioRpcError, what: str, afterwards: str = AFTERWARDS) ->
     if status is grpc.StatusCode.DEADLINE_EXCEEDED:
         return errors.NoAnswer(f"the daemon did not answer in time, asked to {what}; look at its log; {afterwards}")
     if status is grpc.StatusCode.UNIMPLEMENTED:
+        there = f"stockade {version}" if version else "which has not said its version"
         return errors.Incompatible(
-            f"the daemon does not know how to {what}; install the same version of stockade on both sides"
+            f"the daemon, {there}, does not know how to {what}; this client is stockade {own_version()}: {SAME_VERSION}"
         )
     if status is grpc.StatusCode.UNAUTHENTICATED:
         return errors.NotPermitted(details or f"the daemon wants a token to {what}; pass token=", code=code)
@@ -97,6 +107,14 @@ def error_of(error: aio.AioRpcError, what: str, afterwards: str = AFTERWARDS) ->
         f"the daemon failed when asked to {what}: {status.name}: {details}; this is a fault of the daemon, its log "
         "says more"
     )
+
+
+def own_version() -> str:
+    """This client's; "unknown" where it is run from a source tree that is not installed."""
+    try:
+        return importlib.metadata.version("stockade")
+    except importlib.metadata.PackageNotFoundError:
+        return "unknown"
 
 
 def said(value: str, what: str) -> str:
@@ -136,7 +154,12 @@ def result_of(call_id: str, tool: str, message: types_pb2.Result, value_text: by
         tool=tool,
         ok=message.ok,
         value=value,
-        content=tuple(block.text for block in message.content if block.WhichOneof("block") == "text"),
+        content=tuple(
+            # A part that only a newer client could show is told of, so that nobody takes the rest for all.
+            block.text if block.WhichOneof("block") == "text" else UNKNOWN_CONTENT
+            for block in message.content
+            if block.WhichOneof("block") != "image"
+        ),
         images=tuple(
             Image(block.image.mime, block.image.data)
             for block in message.content
@@ -169,8 +192,13 @@ def call_card_of(text: bytes, tool: str, *, ok: bool | None = None) -> dict[str,
 
 
 def resolution_of(message: calls_pb2.Resolution) -> Resolution:
-    return Resolution(
-        "done" if message.outcome == calls_pb2.OUTCOME_DONE else "not-done", message.note, message.time_ms
+    if message.outcome == calls_pb2.OUTCOME_DONE:
+        return Resolution("done", message.note, message.time_ms)
+    if message.outcome == calls_pb2.OUTCOME_NOT_DONE:
+        return Resolution("not-done", message.note, message.time_ms)
+    raise errors.Incompatible(
+        f"the daemon tells of an outcome that this client, stockade {own_version()}, does not know "
+        f"({message.outcome}); {SAME_VERSION}"
     )
 
 
@@ -208,12 +236,15 @@ def session_of(message: sessions_pb2.Session) -> SessionInfo:
     )
 
 
+_STATES: Final[dict[int, str]] = {calls_pb2.CALL_STATE_PENDING: "pending", calls_pb2.CALL_STATE_RUNNING: "running"}
+
+
 def under_way_of(message: calls_pb2.CallUnderWay) -> CallUnderWay:
     return CallUnderWay(
         session_id=message.session_id,
         call_id=message.call_id,
         tool=message.tool,
-        state="running" if message.state == calls_pb2.CALL_STATE_RUNNING else "pending",
+        state=_STATES.get(message.state, f"state {message.state}"),
         turn_id=message.turn_id,
         since_ms=message.since_ms,
         waits_for=message.waits_for,

@@ -36,6 +36,10 @@ def main() -> None:
 @click.option("--socket", type=click.Path(path_type=Path), help="Unix socket to serve on, in a 0700 directory.")
 @click.option("--state", type=click.Path(path_type=Path), help="Directory for the ledger and scratch space (0700).")
 @click.option("--config", type=click.Path(path_type=Path), help="stockade.toml; flags win over it.")
+@click.option("--listen", metavar="HOST:PORT", help="Listen there too: with TLS, or on loopback with tokens.")
+@click.option("--tls-cert", type=click.Path(path_type=Path), help="The daemon's certificate, PEM.")
+@click.option("--tls-key", type=click.Path(path_type=Path), help="Its private key, PEM.")
+@click.option("--client-ca", type=click.Path(path_type=Path), help="Who signs certificates of clients, PEM.")
 @click.option("--private", type=click.Path(path_type=Path), hidden=True, help="Directory to remove at the end.")
 @click.option("--lifeline", type=int, hidden=True, help="Descriptor whose end of file ends the daemon.")
 @click.option("--verbose", is_flag=True, help="Log what happens inside as well.")
@@ -43,6 +47,10 @@ def serve(
     socket: Path | None,
     state: Path | None,
     config: Path | None,
+    listen: str | None,
+    tls_cert: Path | None,
+    tls_key: Path | None,
+    client_ca: Path | None,
     private: Path | None,
     lifeline: int | None,
     verbose: bool,
@@ -65,7 +73,15 @@ def serve(
 
     status = 0
     try:
-        found = settings.load(config, socket=socket, state=state)
+        found = settings.load(
+            config,
+            socket=socket,
+            state=state,
+            listen=listen,
+            certificate=tls_cert,
+            key=tls_key,
+            client_ca=client_ca,
+        )
         asyncio.run(run(Start(found, private, lifeline)))
     except* ConfigurationError as group:
         _tell(group)

@@ -38,7 +38,8 @@ from stockade_daemon.profiles import read as profiles
 from stockade_daemon.registry.generations import Generations
 from stockade_daemon.registry.registry import Registry
 from stockade_daemon.rpc.callers import Callers
-from stockade_daemon.rpc.server import serving, socket_of_our_own
+from stockade_daemon.rpc.own_socket import socket_of_our_own
+from stockade_daemon.rpc.server import serving
 from stockade_daemon.rpc.tokens import TokenFiles
 from stockade_daemon.sandbox.pool import Pool
 from stockade_daemon.sandbox.scratch import remove_tree
@@ -63,7 +64,7 @@ async def serve(start: Start) -> None:
     """Runs until SIGTERM, SIGINT or the end of the lifeline. Raises ConfigurationError, SandboxFailure."""
     config = start.config
     is_private = start.private is not None
-    callers = Callers(config.identity, TokenFiles(config.identity.listed))
+    callers = Callers(config.identity, TokenFiles(config.identity.listed), config.socket)
     rules = Rules(
         private=is_private,
         workspaces=config.workspaces,
@@ -75,7 +76,7 @@ async def serve(start: Start) -> None:
     grace_s = _PRIVATE_GRACE_S if is_private else _GRACE_S
     _raise_descriptor_limit()
     _warn(rules)
-    with _removing(start.private), socket_of_our_own(config.socket):
+    with _removing(start.private), socket_of_our_own(config.socket, shared=config.identity.shared):
         outputs = _state_directory(config.state)
         async with (
             Ledger.open(
@@ -102,12 +103,12 @@ async def serve(start: Start) -> None:
                     toolbox.kept(wait_s=_TOOLS_S),
                     Engine.start(services, sessions, observers, grace_s=grace_s, last=is_private) as engine,
                     outside.noticed(ledger, sessions),
-                    serving(config.socket, services, engine, rules, callers) as address,
+                    serving(config.socket, services, engine, rules, callers, config.listening) as addresses,
                 ):
-                    _log.info("serving on %s, state in %s", address, config.state)
+                    _log.info("serving on %s, state in %s", " and ".join(addresses), config.state)
                     with _signalled(start.lifeline) as stopped:
                         # Whoever started us may wait for this line; a closed stdout is no reason to stop.
-                        _say(f"ready {address}")
+                        _say(f"ready {' '.join(addresses)}")
                         await stopped.wait()
                     _log.info("stopping")
                     # Before the server stops, so that a client which waits for a result still gets it.

@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from stockade_daemon import principals, settings, toml_text
+from stockade_daemon import listening, principals, settings, toml_text
 from stockade_daemon.errors import ConfigurationError
+from stockade_daemon.listening import Listening
 from stockade_daemon.principals import Identity
 from stockade_daemon.settings import Key, absolute_path, one_of, several, text, whole
 from stockade_daemon.values import Durability
@@ -110,6 +111,7 @@ KEYS: Final[tuple[Key[Any], ...]] = (
     PLUGINS,
     DURABILITY,
     KEEP_DAYS,
+    *listening.KEYS,
     *principals.KEYS,
 )
 
@@ -128,6 +130,7 @@ class Config:
     keep_days: int  # 0: for ever
     plugins: tuple[str, ...] = ()  # the same, of what runs inside the daemon
     identity: Identity = field(default_factory=Identity)
+    listening: Listening | None = None  # besides the socket
 
 
 def load(
@@ -135,20 +138,27 @@ def load(
     *,
     socket: Path | None = None,
     state: Path | None = None,
+    listen: str | None = None,
+    certificate: Path | None = None,
+    key: Path | None = None,
+    client_ca: Path | None = None,
     environ: Mapping[str, str] = os.environ,
 ) -> Config:
     """The settings of the file `path` (none: defaults) with flags over them; relative flags become absolute.
 
-    Raises ConfigurationError: a faulty file, a socket path that is too long, no directory to keep state in.
+    Raises ConfigurationError: a faulty file, a socket path that is too long, no directory to keep state in, an address
+    at which nobody could be known, or that would need TLS.
     """
     document = toml_text.parse(_contents(path), source=str(path)) if path else _EMPTY
     at = settings.read(document, KEYS)
     chosen_socket = socket.absolute() if socket else Path(at[SOCKET]) if at[SOCKET] else default_socket(environ)
     chosen_state = state.absolute() if state else Path(at[STATE]) if at[STATE] else default_state(environ)
-    length = len(os.fsencode(chosen_socket))
+    identity = _identity(at)
+    longest = principals.broker(chosen_socket) if identity.shared else chosen_socket
+    length = len(os.fsencode(longest))
     if length > SOCKET_BYTES:
         reason = (
-            f"the socket path {chosen_socket} has {length} bytes, and the kernel takes {SOCKET_BYTES}; "
+            f"the socket path {longest} has {length} bytes, and the kernel takes {SOCKET_BYTES}; "
             "choose a shorter one with --socket or [daemon] socket"
         )
         if socket is None and at[SOCKET]:
@@ -164,7 +174,10 @@ def load(
         plugins=at[PLUGINS],
         durability=at[DURABILITY],
         keep_days=at[KEEP_DAYS],
-        identity=_identity(at),
+        identity=identity,
+        listening=listening.listening(
+            at, identity, listen=listen, certificate=certificate, key=key, client_ca=client_ca
+        ),
     )
 
 

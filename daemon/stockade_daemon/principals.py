@@ -8,6 +8,7 @@ uids of a shared daemon: each is an agent of its own, `uid:N`.
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 from stockade_daemon.settings import Check, Key, Unfit, absolute_path, flag, one_of, several, tables, text, whole
@@ -16,6 +17,7 @@ from stockade_daemon.values import ITSELF, Principal, Role
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}\Z")
 _MOST_UID: Final = 2**32 - 2
 _MOST: Final = 1024
+KINDS_OF_NAMES: Final = ("CN", "DNS", "URI", "EMAIL")  # of a certificate's subject
 
 
 def _name(value: object) -> str:
@@ -31,8 +33,11 @@ def _name(value: object) -> str:
 def _subject(value: object) -> str:
     said = text(1024)(value)
     kind, separator, subject = said.partition("=")
-    if kind not in ("CN", "SAN") or not separator or not subject:
-        raise Unfit('must be "CN=…", the common name of the subject, or "SAN=…", one of its alternative names')
+    if kind not in KINDS_OF_NAMES or not separator or not subject:
+        raise Unfit(
+            'must be "CN=…", the common name of the subject, or "DNS=…", "URI=…" or "EMAIL=…", one of its alternative '
+            "names"
+        )
     return said
 
 
@@ -56,7 +61,7 @@ class Listed:
     name: str
     roles: frozenset[Role]
     uid: int | None
-    certificate: str | None  # CN=… or SAN=…
+    certificate: str | None  # CN=…, DNS=…, URI=… or EMAIL=…
     token: str | None  # path of a file with the token's digest
     workspaces: tuple[str, ...]
     approves: frozenset[str]
@@ -131,6 +136,11 @@ TOKEN_S: Final[Key[int]] = Key(
     "How long a token lives that a shared daemon gives a uid of the host. Default: 300.",
 )
 KEYS: Final[Sequence[Key[Any]]] = (PRINCIPALS, ANSWER_OWN_ASKS, SHARED, TOKEN_S)
+
+
+def broker(socket: Path) -> Path:
+    """Where a shared daemon at this socket gives tokens."""
+    return socket.with_name(f"{socket.name}.token")
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,10 +3,19 @@
 import asyncio
 import json
 import subprocess
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from stockade_client import Daemon, ScriptedModel, Tool, ToolCall, Turn, run_agent
+from stockade_client import (
+    Daemon,
+    ScriptedModel,
+    Session,
+    Tool,
+    ToolCall,
+    Turn,
+    run_agent,
+)
 from stockade_client.model import Message, Results, Task
 from stockade_client.recording import parse
 from stockade_client.results import Json
@@ -85,6 +94,68 @@ async def test_a_conversation_stopped_in_a_turn_leaves_no_call_without_a_result(
     ids = [f"turn-1.call-{number}" for number in (1, 2, 3)]
     assert [call for type, call in seen if type == "tool/call"] == ids
     assert [call for type, call in seen if type == "tool/result"] == ids
+
+
+class Says:
+    """A model that asks for these calls, one message after the other, and then for no more."""
+
+    def __init__(self, *messages: Sequence[ToolCall]) -> None:
+        self._messages = messages
+
+    async def reply(self, conversation: Sequence[Message], tools: Sequence[Tool]) -> Turn:
+        said = sum(isinstance(each, Turn) for each in conversation)
+        return Turn("", tuple(self._messages[said])) if said < len(self._messages) else Turn("done")
+
+
+async def results_of(session: Session, *messages: Sequence[ToolCall]) -> list[Results]:
+    return [each for each in await run_agent(session, Says(*messages), "t") if isinstance(each, Results)]
+
+
+async def test_a_message_of_more_calls_than_a_turn_may_have_has_all_their_results(
+    daemon: Daemon, workspace: Path
+) -> None:
+    calls = [ToolCall("no_such_tool", b"{}", f"c{number}") for number in range(300)]
+    async with daemon.session(workspace, "dev") as session:
+        (told,) = await results_of(session, calls)
+        async with session.events() as events:
+            turns = [event.body.get("turn") async for event in events if event.type == "tool/call"]
+    assert [result.call_id for result in told.results] == [call.id for call in calls]
+    assert sorted(Counter(turns).values()) == [44, 128, 128]
+
+
+async def test_a_message_of_more_bytes_than_a_request_may_have_has_all_its_results(
+    daemon: Daemon, workspace: Path
+) -> None:
+    long = json.dumps({"path": "x" * (2 << 20)}).encode()
+    beyond = json.dumps({"path": "x" * (5 << 20)}).encode()
+    texts = [long, b'{"path": "a.txt"}', long, long, beyond, b'{"path": "b.txt"}']
+    async with daemon.session(workspace, "dev") as session:
+        (told,) = await results_of(session, [ToolCall("read", text, f"c{n}") for n, text in enumerate(texts)])
+    assert [result.ok for result in told.results] == [False, True, False, False, False, True]
+    assert told.results[4].error is not None
+    assert f"{len(beyond)} bytes" in told.results[4].error.message
+
+
+async def test_ids_that_a_model_uses_again_or_that_cannot_be_stand_for_calls_of_their_own(
+    daemon: Daemon, workspace: Path
+) -> None:
+    date = b'{"command": "date +%N"}'
+    odd = ("call_0", "call_0", "", "fc|1 2", "x" * 200, "call_0:2")
+    messages = [[ToolCall("shell", date, id) for id in odd], [ToolCall("shell", date, "call_0")]]
+    async with daemon.session(workspace, "dev") as session:
+        told = await results_of(session, *messages)
+        values = [result.value for each in told for result in each.results]
+        assert await results_of(session, *messages) == told
+    assert len({json.dumps(value) for value in values}) == len(values) == 7
+    ids = [result.call_id for each in told for result in each.results]
+    assert len(set(ids)) == 7
+    assert ids[0] == "call_0"
+
+
+async def test_a_tool_that_a_model_did_not_name_is_told_to_the_model(daemon: Daemon, workspace: Path) -> None:
+    async with daemon.session(workspace, "dev") as session:
+        (told,) = await results_of(session, [ToolCall(name, b"{}", name) for name in ("", "a\ud800")])
+    assert [result.error and result.error.code for result in told.results] == ["UNKNOWN_TOOL"] * 2
 
 
 def test_agent_plays_a_script_with_its_answers(stockade: Stockade, workspace: Path) -> None:

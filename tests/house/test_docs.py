@@ -115,6 +115,7 @@ def test_codes_and_keys_that_pages_mention_exist() -> None:
     for page in PAGES:
         mentioned = set(re.findall(r"`([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)`", page.read_text()))
         variables = {"STOCKADE_ADDRESS", "STOCKADE_TOKEN_FILE", "XDG_RUNTIME_DIR", "XDG_STATE_HOME"}
+        variables |= {f"STOCKADE_TLS_{name}" for name in ("CA", "CERTIFICATE", "KEY")}
         assert mentioned - set(CODES) - variables == set(), page.name
 
 

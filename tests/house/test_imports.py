@@ -34,6 +34,7 @@ GROUND = [
     "meanings",
     "trust",
     "principals",
+    "listening",
 ]
 ROOMS = ["policy", "registry", "gate", "sandbox", "profiles", "ledger"]
 # Modules that put the rooms together, and the settings that they are given: they may import everything.

@@ -3,13 +3,14 @@
 import asyncio
 import re
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
-from stockade_client import Daemon, connect
+from stockade_client import Daemon, Tool, ToolCall, Turn, connect, run_agent
+from stockade_client.model import Message, Results
 from stockade_daemon import plugins
 
 PAGE = (Path(__file__).parents[2] / "docs" / "plugins.md").read_text()
@@ -113,6 +114,31 @@ async def test_the_plugin_of_the_manual_does_what_the_manual_says(
         assert told == ["Run the tests before you go on."]
         lines = [(await asyncio.wait_for(printed.readline(), HANG_S)).decode() for _ in range(5)]
         assert lines[:3] == ["settled shell DENIED\n", "settled shell ok\n", "settled read DENIED\n"]
+
+
+class Edits:
+    """A model that reads a file, edits it, and looks at what it was told."""
+
+    async def reply(self, conversation: Sequence[Message], tools: Sequence[Tool]) -> Turn:
+        edit = b'{"path": "a.txt", "old_string": "one", "new_string": "two"}'
+        read = b'{"path": "a.txt"}'
+        messages = [[ToolCall("read", read, "call_0")], [ToolCall("edit", edit, "call_0"), ToolCall("read", read, "b")]]
+        said = sum(isinstance(each, Turn) for each in conversation)
+        return Turn("", tuple(messages[said])) if said < len(messages) else Turn("done")
+
+
+async def test_what_a_plugin_tells_beside_results_reaches_the_model_after_all_of_them(
+    place: Path, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(place, monkeypatch, TEXT)
+    async with (
+        serving(place, '["house-rules"]') as (daemon, _),
+        daemon.session(workspace=workspace, profile="mine") as session,
+    ):
+        first, second = [each for each in await run_agent(session, Edits(), "t") if isinstance(each, Results)]
+    assert first.context == ()
+    assert [result.ok for result in second.results] == [True, True]
+    assert second.context == ("Run the tests before you go on.",)
 
 
 async def test_what_is_installed_and_not_named_is_not_loaded(

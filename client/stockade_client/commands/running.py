@@ -13,6 +13,7 @@ from stockade_client.addresses import running_daemon
 from stockade_client.commands import options
 from stockade_client.recording import FaultyRecording
 from stockade_client.streams import complain, fail
+from stockade_client.tls import of_environment
 from stockade_client.token_file import token
 
 OK: Final = 0
@@ -36,7 +37,7 @@ async def a_daemon() -> AsyncIterator["client.Daemon"]:
     """The daemon that runs already, else, and always with --private, a private one for as long as the block runs."""
     address = None if options.wants_private() else running_daemon()
     if address is not None:
-        async with client.connect(address, token(), on_away=_tell_of_an_absence) as daemon:
+        async with client.connect(address, token(), tls=of_environment(), on_away=_tell_of_an_absence) as daemon:
             yield daemon
         return
     async with client.local_daemon() as address, client.connect(address) as daemon:
@@ -52,7 +53,7 @@ async def the_running_daemon(why: str) -> AsyncIterator["client.Daemon"]:
             f"{why} needs a running daemon, and there is none at the default socket; a private daemon lives for one "
             "command only: start one with `stockaded serve`, or set STOCKADE_ADDRESS"
         )
-    async with client.connect(address, token(), on_away=_tell_of_an_absence) as daemon:
+    async with client.connect(address, token(), tls=of_environment(), on_away=_tell_of_an_absence) as daemon:
         yield daemon
 
 

@@ -1,36 +1,84 @@
 """Who is calling: the principal of a request, found out once, by what the transport and its metadata prove."""
 
 import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 from stockade_daemon.errors import RequestError
-from stockade_daemon.principals import Identity
+from stockade_daemon.principals import Identity, broker
+from stockade_daemon.rpc.broker import PREFIX, LocalTokens
 from stockade_daemon.rpc.tokens import TokenFiles
 from stockade_daemon.values import Principal
 
 _HEADER: Final = "authorization"
 _SCHEME: Final = "bearer "
 _LONGEST: Final = 512  # characters of a token
+# What grpc calls the names of a client's certificate.
+_PROPERTIES: Final = {"CN": "x509_common_name", "DNS": "peer_dns", "URI": "peer_uri", "EMAIL": "peer_email"}
 
 
 class Callers:
     """The principals of this daemon."""
 
-    def __init__(self, identity: Identity, tokens: TokenFiles) -> None:
+    def __init__(self, identity: Identity, tokens: TokenFiles, socket: Path) -> None:
+        """`socket`: the path that is told to those who want a token."""
         self._identity = identity
         self._tokens = tokens
+        self._socket = socket
+        self.local = LocalTokens(identity.token_s)
+        self.shared = identity.shared
         self.owner = identity.of_uid(os.geteuid(), os.geteuid())
 
     def of(self, context: Any) -> Principal:
         """The principal of a request, from its grpc.aio.ServicerContext. Raises RequestError UNAUTHENTICATED."""
         token = _token(context)
+        local = str(context.peer()).startswith("unix:")
+        if local and token.startswith(PREFIX):
+            uid = self.local.of(token)
+            if uid is None:
+                raise _unknown(f"the token has ended; {self._broker()}")
+            return self._identity.of_uid(uid, os.geteuid())
         if token:
             listed = self._tokens.of(token.encode())
             if listed is None:
                 raise _unknown("the token is not, or no longer, one of this daemon's; get a new one")
             return listed.principal(answers_own=self._identity.answers_own)
+        if not local:
+            return self._by_certificate(context)
+        if self.shared:
+            raise _unknown(f"this daemon serves several users and wants a token; {self._broker()}")
         # The socket's directory is open to the daemon's own user alone.
         return self.owner
+
+    def _by_certificate(self, context: Any) -> Principal:
+        names = _names(context.auth_context())
+        found = [each for each in self._identity.listed if each.certificate in names]
+        if len(found) == 1:
+            return found[0].principal(answers_own=self._identity.answers_own)
+        if found:
+            raise _unknown(
+                f"the certificate stands for several principals, {', '.join(each.name for each in found)}; use one "
+                "that stands for one of them"
+            )
+        if names:
+            raise _unknown(
+                f"no principal has the certificate of {', '.join(sorted(names))}; have the admin list one of these, or "
+                "send a token"
+            )
+        raise _unknown("nobody is known here without a token; send the one that the admin gave you")
+
+    def _broker(self) -> str:
+        return f"connect to {broker(self._socket)}, which sends one, or send the one that its admin gave you"
+
+
+def _names(proven: Mapping[str, Sequence[bytes]]) -> set[str]:
+    """The names of a certificate whose authority grpc has checked, as [[principals]] spells them."""
+    return {
+        f"{kind}={name.decode('utf-8', 'replace')}"
+        for kind, property in _PROPERTIES.items()
+        for name in proven.get(property, ())
+    }
 
 
 def _token(context: Any) -> str:

@@ -1,0 +1,166 @@
+"""Tokens for the users of this host: grpc cannot tell who is at the other end of a Unix socket, so a plain one can.
+
+Beside the socket that grpc serves lies another, `daemon.sock.token`. Whoever connects sends nothing, and is sent one
+line, {"token": …, "seconds": …}, or {"error": …}; then the connection is closed. The kernel says which uid it was that
+connected (SO_PEERCRED, socket(7), unix(7)), and the token stands for that uid.
+
+Nobody is waited for, so a peer that hangs holds nothing. A uid gets the same token until half of its life is over, so
+one that asks all the time holds no more than two. When many come at once they are taken in small groups, with pauses,
+in which everybody else's requests go on.
+"""
+
+import asyncio
+import contextlib
+import hmac
+import json
+import logging
+import os
+import secrets
+import socket
+import struct
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from stockade_daemon.errors import ConfigurationError
+from stockade_daemon.sandbox import uids
+
+_log = logging.getLogger(__name__)
+PREFIX: Final = "local."
+_MOST: Final = 8192  # tokens; two for each of four thousand uids
+_BACKLOG: Final = 1024
+_AT_ONCE: Final = 16  # connections that are taken one after the other …
+_PAUSE_S: Final = 0.005  # … before this pause
+_CREDENTIALS: Final = struct.Struct("=iII")  # struct ucred: pid, uid, gid
+_OVERFLOW: Final = "/proc/sys/kernel/overflowuid"
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    uid: int
+    token: str
+    ends: float  # by the clock
+
+
+class LocalTokens:
+    """The tokens that were given. They are gone with the daemon, whose next one gives others."""
+
+    def __init__(self, lifetime_s: float, *, clock: Callable[[], float] = time.monotonic) -> None:
+        """`clock`: seconds that never go back."""
+        self._clock = clock
+        self._lifetime_s = lifetime_s
+        self._given: dict[str, _Given] = {}  # by their names, the first to end first
+        self._newest: dict[int, _Given] = {}  # by uid
+
+    def give(self, uid: int) -> tuple[str, float]:
+        """A token and for how many seconds it counts. Raises OverflowError where there are too many already."""
+        now = self._clock()
+        while self._given and (first := next(iter(self._given.values()))).ends <= now:
+            del self._given[_name(first.token)]
+            if self._newest.get(first.uid) is first:
+                del self._newest[first.uid]
+        given = self._newest.get(uid)
+        if given is None or given.ends - now < self._lifetime_s / 2:
+            if len(self._given) >= _MOST:
+                raise OverflowError
+            token = f"{PREFIX}{secrets.token_hex(8)}.{secrets.token_urlsafe(32)}"
+            given = _Given(uid, token, now + self._lifetime_s)
+            self._given[_name(token)] = self._newest[uid] = given
+        return given.token, given.ends - now
+
+    def of(self, token: str) -> int | None:
+        """The uid that it stands for; None: it counts no more, or never did."""
+        given = self._given.get(_name(token))
+        if given is None or not hmac.compare_digest(given.token.encode(), token.encode()):
+            return None
+        return given.uid if self._clock() < given.ends else None
+
+
+def _name(token: str) -> str:
+    """What a token is found by, which is not what makes it count."""
+    return token.removeprefix(PREFIX).partition(".")[0]
+
+
+class Broker:
+    """Gives the tokens."""
+
+    def __init__(self, tokens: LocalTokens, listening: socket.socket) -> None:
+        self._tokens = tokens
+        self._listening = listening
+        self._loop = asyncio.get_running_loop()
+        self._pause: asyncio.TimerHandle | None = None
+        self._nobody = _overflow_uid()
+        self._workers = uids.available(in_place=True)
+
+    @classmethod
+    @contextmanager
+    def serving(cls, tokens: LocalTokens, path: Path) -> Iterator[None]:
+        """Serves on `path`, which anybody may connect to who can reach it. Raises ConfigurationError."""
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK) as listening:
+            try:
+                listening.bind(os.fspath(path))
+                path.chmod(0o666)
+                listening.listen(_BACKLOG)
+            except OSError as error:
+                raise ConfigurationError(
+                    f"{path}: cannot listen here: {error.strerror}; choose another path with --socket"
+                ) from error
+            broker = cls(tokens, listening)
+            broker._go_on()
+            try:
+                yield
+            finally:
+                broker._stop()
+
+    def _go_on(self) -> None:
+        self._pause = None
+        self._loop.add_reader(self._listening, self._come)
+
+    def _stop(self) -> None:
+        self._loop.remove_reader(self._listening)
+        if self._pause is not None:
+            self._pause.cancel()
+
+    def _come(self) -> None:
+        """Somebody is there."""
+        for _ in range(_AT_ONCE):
+            try:
+                peer, _ = self._listening.accept()
+            except BlockingIOError:
+                return
+            except OSError as error:
+                _log.warning("nobody gets a token for now: %s", error.strerror)  # most often no descriptor is left
+                break
+            with peer:
+                peer.setblocking(False)
+                # It has more room than this takes, and whoever has gone needs nothing.
+                with contextlib.suppress(OSError):
+                    peer.send(self._answer(peer))
+        self._loop.remove_reader(self._listening)
+        self._pause = self._loop.call_later(_PAUSE_S, self._go_on)
+
+    def _answer(self, peer: socket.socket) -> bytes:
+        _, uid, _ = _CREDENTIALS.unpack(peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
+        said: dict[str, str | float]
+        if uid == self._nobody:
+            said = {"error": f"uid {uid} stands for every uid that this host does not know; use a user of the host"}
+        elif self._workers is not None and 0 <= uid - self._workers.first < self._workers.count:
+            said = {"error": "workers have no business here"}
+        else:
+            try:
+                token, seconds = self._tokens.give(uid)
+                said = {"token": token, "seconds": round(seconds, 3)}
+            except OverflowError:
+                said = {"error": "too many users have a token at present; ask again in a minute"}
+        return json.dumps(said).encode() + b"\n"
+
+
+def _overflow_uid() -> int:
+    """What the kernel says of a peer whose user namespace has uids that ours has not (user_namespaces(7))."""
+    try:
+        return int(Path(_OVERFLOW).read_text())
+    except (OSError, ValueError):
+        return 65534
