@@ -4,7 +4,7 @@ import asyncio
 import signal
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -178,7 +178,9 @@ async def test_time_goes_on_while_there_is_no_daemon(served: Stockaded, workspac
         await session.start("shell", call_id="c", command="echo never")
         ask = await asked(daemon)
         served.end(signal.SIGKILL)
-        await asyncio.sleep(max(0.0, ask.expires_ms / 1000 - time.time()))
+        with suppress(TimeoutError):
+            async with asyncio.timeout(ask.expires_ms / 1000 - time.time()):
+                await asyncio.Event().wait()
         served.start()
         assert code(await result_of(daemon, session)) == "APPROVAL_EXPIRED"
         with pytest.raises(NotFound):
@@ -258,7 +260,7 @@ async def test_a_call_that_waits_on_can_be_taken_back_and_its_session_closed(
         await session.close()
         async with session.events() as events:
             (result,) = [event.body async for event in events if event.type == "tool/result" and event.call_id == "c"]
-        assert result["error"] and str(result["error"]).count(f"'{ended}'") == 1
+        assert f"'{ended}'" in str(result["error"])
         with pytest.raises(NotFound):
             await ask.decide(True)
     assert (workspace / "a.txt").read_text() == "one\ntwo\nthree\n"

@@ -8,16 +8,16 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from types import MappingProxyType
 
-from stockade_daemon.errors import ArgumentsRefusal, InfrastructureFailure, PolicyRefusal, Refusal, RequestError
+from stockade_daemon.errors import InfrastructureFailure, Refusal, RequestError
 from stockade_daemon.ledger.records import CallRecord, SessionRecord, Unsettled
-from stockade_daemon.pipeline import cards, outcomes, views
-from stockade_daemon.pipeline.arguments import INLINE_ARGUMENTS, recorded_arguments, too_many
+from stockade_daemon.pipeline import outcomes, views
 from stockade_daemon.pipeline.context import CallUnderWay, LiveSession, Services
 from stockade_daemon.pipeline.finalize import finalize
-from stockade_daemon.pipeline.identity import check_call_id, check_same, frozen
+from stockade_daemon.pipeline.identity import check_call_id, check_same
 from stockade_daemon.pipeline.listing import Listed, listed
+from stockade_daemon.pipeline.looking import looked_at
 from stockade_daemon.pipeline.observe import Observer, observe
-from stockade_daemon.pipeline.output import PARTS, Output, file_of
+from stockade_daemon.pipeline.output import PARTS, Output, file_of, synced
 from stockade_daemon.pipeline.post_execute import Reviewed
 from stockade_daemon.pipeline.recover import recover
 from stockade_daemon.pipeline.run import run
@@ -30,10 +30,9 @@ from stockade_daemon.pipeline.turn import Place, Turn, Wanted, as_wanted
 from stockade_daemon.pipeline.waited import Waited
 from stockade_daemon.policy.pending import Parked
 from stockade_daemon.policy.subjects import Judged, Settled
-from stockade_daemon.values import Json, Manifest
+from stockade_daemon.values import Json
 
 _log = logging.getLogger(__name__)
-_NO_ARGUMENTS: Mapping[str, Json] = MappingProxyType({})
 _NOTHING: Mapping[str, int] = MappingProxyType({})
 
 
@@ -173,40 +172,12 @@ class Engine:
         return None
 
     async def _record_and_start(self, live: LiveSession, wanted: Wanted, place: Place) -> None:
-        session, call_id, text = live.session, wanted.call_id, wanted.text
-        manifest: Manifest | None = None
-        refusal: Refusal | None = None
-        arguments = _NO_ARGUMENTS
+        session, call_id = live.session, wanted.call_id
         registry = self._services.tools.current
-        try:
-            # Pure: nothing happens here but looking at the text, so the record still comes first.
-            manifest = self._services.tools.find(wanted.tool, live.tools)
-            if wanted.left_out:
-                raise too_many(wanted.left_out)
-            arguments = registry.parse(manifest, text)
-        except ArgumentsRefusal as error:
-            refusal = error
-        if live.barred is not None and refusal is None:
-            # Policy's, though no stage has judged it: nobody has changed the host, and no other session is concerned.
-            refusal = PolicyRefusal("DENIED", live.barred.reason)
-        place.exclusive = refusal is not None or manifest is None or not manifest.parallel_safe
-        refusal = place.refusal or refusal
-        call = frozen(session.session_id, call_id, wanted.tool, text, arguments, digest=wanted.digest)
-        judged = Judged(session, call, manifest) if manifest is not None else None
-        body: dict[str, Json] = {
-            "tool": call.tool,
-            **recorded_arguments(text, left_out=wanted.left_out),
-            "digest": call.digest,
-            "profile_digest": live.digest,
-        }
-        if place.turn_id:
-            body["turn"] = place.turn_id
-        card = cards.pending(judged) if judged is not None and refusal is None else None
-        if card is not None:
-            body["card"] = card
-        beside = {"arguments": text} if len(text) > INLINE_ARGUMENTS else {}
+        looked = looked_at(self._services.tools, live, wanted, place)
+        call, judged, card = looked.call, looked.judged, looked.card
         record, is_new = await self._services.ledger.start_call(
-            session.session_id, call_id, call.tool, call.digest, body, beside, by=wanted.by
+            session.session_id, call_id, call.tool, call.digest, looked.body, looked.beside, by=wanted.by
         )
         if not is_new:
             check_same(call_id, record.digest, call.digest)
@@ -227,7 +198,7 @@ class Engine:
             card=card,
         )
         self._under_way[(session.session_id, call_id)] = under_way
-        under_way.task = self._tasks.create_task(self._run(under_way, judged, refusal))
+        under_way.task = self._tasks.create_task(self._run(under_way, judged, looked.refusal))
 
     async def _take_up(self, unsettled: Unsettled) -> bool:
         """Goes on with a call that waits for an approval; whether it did."""
@@ -262,7 +233,9 @@ class Engine:
             result = outcomes.body(final.outcome, under_way.live.digest)
             if judged is not None and under_way.card is not None:
                 result["card"] = views.completed(judged.manifest, under_way.card, result)
-            await self._sync(under_way)
+            if self._services.durability == "power":
+                # What lies beside the ledger survives what the ledger does.
+                await synced(under_way.stdout, under_way.stderr)
             outputs = {part: data for part in PARTS if (data := getattr(under_way, part).small)}
             by = ended_by(final.outcome, under_way.stop.by or under_way.place.refused_by)
             settled = await self._services.ledger.settle(session.session_id, call.call_id, result, outputs, by=by)
@@ -294,17 +267,6 @@ class Engine:
             under_way.place.end()
         milliseconds = (time.monotonic() - started) * 1000
         _log.info("call %s/%s %s %s %.0f ms", session.session_id, call.call_id, call.tool, code, milliseconds)
-
-    async def _sync(self, under_way: CallUnderWay) -> None:
-        """What lies beside the ledger survives what the ledger does. Raises InfrastructureFailure."""
-        if self._services.durability == "power":
-            try:
-                for output in (under_way.stdout, under_way.stderr):
-                    await output.sync()
-            except OSError as error:
-                raise InfrastructureFailure(
-                    "FS_IO_ERROR", f"the output of the call cannot be synced to the disk: {error.strerror}"
-                ) from error
 
     async def wait(self, session_id: str, call_id: str, seconds: float) -> tuple[CallRecord, str]:
         """The call's record once it is settled, or after `seconds`; and the ask it waits for. Raises RequestError."""
