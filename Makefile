@@ -16,7 +16,7 @@ PROTOC = PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m grpc_tools.protoc -I pr
 unexport PYTHONPATH PYTHONHOME
 
 .DELETE_ON_ERROR:
-.PHONY: help install proto proto-check catalog check test probes cases examples faults rivals races swap mishaps soak bench proxy demo wheel force
+.PHONY: help install proto proto-check catalog check test probes cases examples faults rivals races swap mishaps cuts soak bench proxy demo wheel force
 
 help:  ## list these verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -70,6 +70,9 @@ swap: $(STAMP)  ## 10,000 calls at a directory that becomes a link out all the t
 
 mishaps: $(STAMP)  ## disks fill, rights and directories go in the middle of commits; ARGS: --every, --from, methods
 	$(BIN)/python -m tests.mishaps $(ARGS)
+
+cuts: $(STAMP)  ## cut the connection at any byte of a call, either way; ARGS: --rounds, --seed
+	$(BIN)/python -m tests.cuts $(ARGS)
 
 bench: $(STAMP)  ## measure what calls cost here and now, into docs/bench; ARGS: --quick, --out DIR, parts
 	$(BIN)/python -m tests.bench $(ARGS)

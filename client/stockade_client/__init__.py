@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     )
     from stockade_client.link import Stream
     from stockade_client.loop import run_agent
-    from stockade_client.model import Model, ScriptedModel, ToolCall, Turn
+    from stockade_client.model import Message, Model, Results, ScriptedModel, Task, ToolCall, Turn
     from stockade_client.private import local_daemon
     from stockade_client.results import CallResult, Failure, Image, Layer, Resolution, Usage
     from stockade_client.session import Session
@@ -79,7 +79,7 @@ _HOMES: Final[dict[str, tuple[str, ...]]] = {
     ),
     "link": ("Stream",),
     "loop": ("run_agent",),
-    "model": ("Model", "ScriptedModel", "ToolCall", "Turn"),
+    "model": ("Message", "Model", "Results", "ScriptedModel", "Task", "ToolCall", "Turn"),
     "private": ("local_daemon",),
     "results": ("CallResult", "Failure", "Image", "Layer", "Resolution", "Usage"),
     "session": ("Session",),
@@ -127,6 +127,7 @@ __all__ = [
     "Incompatible",
     "InvalidRequest",
     "Layer",
+    "Message",
     "Misused",
     "Model",
     "NoAnswer",
@@ -137,11 +138,13 @@ __all__ = [
     "ProfileFinding",
     "RequestRefused",
     "Resolution",
+    "Results",
     "ScriptedModel",
     "Session",
     "SessionInfo",
     "StockadeError",
     "Stream",
+    "Task",
     "Tls",
     "TooLarge",
     "Tool",

@@ -10,7 +10,7 @@ import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from stockade_daemon import plugins
@@ -64,7 +64,9 @@ async def serve(start: Start) -> None:
     """Runs until SIGTERM, SIGINT or the end of the lifeline. Raises ConfigurationError, SandboxFailure."""
     config = start.config
     is_private = start.private is not None
-    callers = Callers(config.identity, TokenFiles(config.identity.listed), config.socket)
+    identity = replace(config.identity, shared=False, alone=True) if is_private else config.identity
+    listening = None if is_private else config.listening
+    callers = Callers(identity, TokenFiles(identity.listed), config.socket)
     rules = Rules(
         private=is_private,
         workspaces=config.workspaces,
@@ -76,7 +78,7 @@ async def serve(start: Start) -> None:
     grace_s = _PRIVATE_GRACE_S if is_private else _GRACE_S
     _raise_descriptor_limit()
     _warn(rules)
-    with _removing(start.private), socket_of_our_own(config.socket, shared=config.identity.shared):
+    with _removing(start.private), socket_of_our_own(config.socket, shared=callers.shared):
         outputs = _state_directory(config.state)
         async with (
             Ledger.open(
@@ -103,7 +105,7 @@ async def serve(start: Start) -> None:
                     toolbox.kept(wait_s=_TOOLS_S),
                     Engine.start(services, sessions, observers, grace_s=grace_s, last=is_private) as engine,
                     outside.noticed(ledger, sessions),
-                    serving(config.socket, services, engine, rules, callers, config.listening) as addresses,
+                    serving(config.socket, services, engine, rules, callers, listening) as addresses,
                 ):
                     _log.info("serving on %s, state in %s", " and ".join(addresses), config.state)
                     with _signalled(start.lifeline) as stopped:

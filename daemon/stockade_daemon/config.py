@@ -194,7 +194,7 @@ def _identity(at: settings.Settings) -> Identity:
         listed=listed,
         shared=shared,
         token_s=at[principals.TOKEN_S],
-        answers_own=not (listed or shared) if answers is None else answers,
+        said=answers,
     )
 
 

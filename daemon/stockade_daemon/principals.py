@@ -11,10 +11,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from stockade_daemon.settings import Check, Key, Unfit, absolute_path, flag, one_of, several, tables, text, whole
+from stockade_daemon.settings import (
+    Check,
+    Key,
+    Unfit,
+    absolute_path,
+    flag,
+    nearest,
+    one_of,
+    several,
+    tables,
+    text,
+    whole,
+)
 from stockade_daemon.values import ITSELF, Principal, Role
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}\Z")
+_OF_A_UID: Final = re.compile(r"uid:[0-9]+\Z")
 _MOST_UID: Final = 2**32 - 2
 _MOST: Final = 1024
 KINDS_OF_NAMES: Final = ("CN", "DNS", "URI", "EMAIL")  # of a certificate's subject
@@ -84,6 +97,15 @@ def _principals(value: object) -> tuple[Listed, ...]:
             if key.name in table and any(getattr(each, key.name) == table[key.name] for each in found):
                 faults.append(Unfit(f"`{key.name}` is another principal's as well", (index, key.name)))
         found.append(listed)
+    names = {each.name for each in found}
+    for index, each in enumerate(found):
+        for name in sorted(each.approves - names):
+            if not _OF_A_UID.match(name):
+                near = nearest(name, names)
+                hint = f"did you mean {near!r}?" if near else "list it as well, or write uid:N"
+                faults.append(
+                    Unfit(f"`approves` names {name!r}, which no principal is called; {hint}", (index, "approves"))
+                )
     if faults:
         raise Unfit(str(faults[0]), faults[0].within, faults[1:])
     return tuple(found)
@@ -150,7 +172,13 @@ class Identity:
     listed: tuple[Listed, ...] = ()
     shared: bool = False
     token_s: int = 300
-    answers_own: bool = True  # of those of whom nothing else is said
+    said: bool | None = None  # answer_own_asks
+    alone: bool = False  # a private daemon: it is there for one client
+
+    @property
+    def answers_own(self) -> bool:
+        """Of those of whom nothing else is said."""
+        return (self.alone or not (self.listed or self.shared)) if self.said is None else self.said
 
     def of_uid(self, uid: int, own: int) -> Principal:
         """Somebody of this host. `own`: the daemon's uid."""

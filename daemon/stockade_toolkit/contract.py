@@ -30,7 +30,8 @@ class OpenedFile:
 
     descriptor: int
     handle: str
-    path: str  # relative to the workspace, links followed
+    name: bytes  # relative to the workspace, links followed
+    path: str  # the same as text, with escapes for what UTF-8 cannot carry
     digest: str  # SHA-256, lower-case hex
     size: int  # bytes
 
@@ -63,7 +64,8 @@ class Span:
 class Committed:
     """A change that has been made."""
 
-    path: str
+    name: bytes  # relative to the workspace, links followed
+    path: str  # the same as text, with escapes for what UTF-8 cannot carry
     digest: str  # of the file afterwards
     difference: str  # unified
     note: str  # anything worth saying, else empty
@@ -85,7 +87,8 @@ class Entry:
 class Listing:
     """A window of a directory, in the order of the names' bytes."""
 
-    path: str  # relative to the workspace, links followed
+    name: bytes  # relative to the workspace, links followed
+    path: str  # the same as text, with escapes for what UTF-8 cannot carry
     total: int  # names in the directory
     entries: tuple[Entry, ...]
 

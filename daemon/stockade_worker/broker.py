@@ -25,14 +25,14 @@ class Broker:
         return OpenedFile(
             descriptor=frame.descriptors[0],
             handle=header["handle"],
-            path=header["path"],
+            **_name(header),
             digest=header["digest"],
             size=header["size"],
         )
 
     def locate(self, path: str) -> Place:
         header = self._ask({"type": "locate", "path": path}).header
-        return Place(base64.b64decode(header["path_b64"]), header["directory"])
+        return Place(_name(header)["name"], header["directory"])
 
     def tell(self, text: str) -> None:
         """What stockade_toolkit.tell does."""
@@ -65,7 +65,7 @@ class Broker:
         frame = self._ask({"type": "list", "path": path, "first": first, "most": most})
         with os.fdopen(frame.descriptors[0], "rb") as source:
             found = json.load(source)
-        return Listing(frame.header["path"], frame.header["total"], tuple(map(_entry, found)))
+        return Listing(**_name(frame.header), total=frame.header["total"], entries=tuple(map(_entry, found)))
 
     def image(self, data: bytes) -> None:
         """Makes an image a part of the answer; counts when the call succeeds. For `read` alone."""
@@ -85,9 +85,15 @@ class Broker:
         return frame
 
 
+def _name(header: dict[str, Any]) -> dict[str, Any]:
+    """A path, as bytes and as text."""
+    name = base64.b64decode(header["path_b64"])
+    return {"name": name, "path": name.decode("utf-8", "backslashreplace")}
+
+
 def _committed(header: dict[str, Any]) -> Committed:
     return Committed(
-        path=header["path"],
+        **_name(header),
         digest=header["digest"],
         difference=header["difference"],
         note=header["note"],

@@ -17,6 +17,9 @@ class Proxy:
         self.connections = 0  # taken so far
         self.cuts = 0  # connections that were cut
         self.passed = 0  # bytes that came from the daemon
+        self.sent = 0  # bytes that went to it
+        self._due: int | None = None  # bytes that may still pass before all is cut
+        self._due_from_daemon = False
         self._daemon = daemon
         self._open: set[_Connection] = set()
 
@@ -25,6 +28,15 @@ class Proxy:
         for each in list(self._open):
             each.abort()
             self.cuts += 1
+
+    def cut_after(self, count: int, *, from_daemon: bool) -> None:
+        """Cuts when so many more bytes have passed in that direction and another one comes, which does not pass."""
+        self._due, self._due_from_daemon = count, from_daemon
+
+    def call_off(self) -> bool:
+        """No cut is due any more; whether one was."""
+        was, self._due = self._due, None
+        return was is not None
 
     def silence(self) -> None:
         """Connections of this moment stay open and carry nothing more. New ones are well."""
@@ -77,7 +89,16 @@ class Proxy:
         while piece := await source.read(_PIECE):
             if counted:
                 self.passed += len(piece)
+            else:
+                self.sent += len(piece)
             await connection.carries.wait()
+            if self._due is not None and self._due_from_daemon == counted:
+                if len(piece) > self._due:
+                    sink.write(piece[: self._due])
+                    self._due = None
+                    self.cut()
+                    return
+                self._due -= len(piece)
             sink.write(piece)
             await sink.drain()
         connection.abort()

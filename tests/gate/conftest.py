@@ -49,7 +49,7 @@ class Actor:
         while at >= 0:
             spans.append(Span(at, at + len(old), new))
             at = content.find(old, at + len(old))
-        return await self.gate.decide(EditIntent(path, opened.digest, tuple(spans)))
+        return await self.gate.decide(EditIntent(path, opened.real, opened.digest, tuple(spans)))
 
     async def edit(self, path: str, old: bytes, new: bytes) -> Committed:
         return await self.commit(await self.plan_edit(path, old, new))

@@ -261,7 +261,7 @@ async def test_arbitrary_edits_equal_a_plain_reference(
         for span in spans:
             expected[span.start + shift : span.end + shift] = span.replacement
             shift += len(span.replacement) - (span.end - span.start)
-        await actor.commit(await actor.gate.decide(EditIntent("a", digest(current), spans)))
+        await actor.commit(await actor.gate.decide(EditIntent("a", b"a", digest(current), spans)))
         current = (root / "a").read_bytes()
         assert current == bytes(expected)
     assert os.listdir(root) == ["a"]

@@ -46,7 +46,7 @@ async def test_a_hidden_name_is_answered_as_one_that_is_not_there(
     with refused("FS_NOT_FOUND", "does not exist"):
         await gate.read(str(tree / path), editing=editing)
     with refused("FS_NOT_FOUND"):
-        await gate.decide(EditIntent(path, "0" * 64, (Span(0, 1, b""),)))
+        await gate.decide(EditIntent(path, path.encode(), "0" * 64, (Span(0, 1, b""),)))
 
 
 async def test_the_answer_is_the_same_whether_the_name_is_there_or_not(
@@ -142,7 +142,7 @@ async def test_no_spelling_tells_a_hidden_name_from_one_that_is_not_there(
             (tree / hidden).rename(tree.parent / "moved away")
         said.append([])
         for ask in (gate.read, gate.locate, lambda path: gate.entries(path, first=1, most=9),
-                    lambda path: gate.decide(EditIntent(path, "0" * 64, (Span(0, 1, b""),)))):  # fmt: skip
+                    lambda path: gate.decide(EditIntent(path, b"", "0" * 64, (Span(0, 1, b""),)))):  # fmt: skip
             with pytest.raises(GateRefusal) as caught:
                 await ask(path)
             said[-1].append(str(caught.value))

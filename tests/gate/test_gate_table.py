@@ -28,7 +28,7 @@ async def test_a_new_file_is_created(actor: "Actor", root: Path) -> None:
 
 async def test_an_edit_of_nothing_is_not_found(actor: "Actor", refused: Refused) -> None:
     with refused("FS_NOT_FOUND", "Check the path"):
-        await actor.gate.decide(EditIntent("a", "0" * 64, (Span(0, 0, b"x"),)))
+        await actor.gate.decide(EditIntent("a", b"a", "0" * 64, (Span(0, 0, b"x"),)))
 
 
 async def test_a_write_without_a_read_is_refused(actor: "Actor", root: Path, refused: Refused) -> None:
@@ -43,7 +43,7 @@ async def test_an_edit_without_a_read_is_refused(actor: "Actor", root: Path, ref
     with refused("FS_NOT_OBSERVED", "Read the file with `read`, then repeat"):
         await actor.edit("a", b"precious", b"x")
     with refused("FS_NOT_OBSERVED"):  # also for a body that does not ask first
-        await actor.gate.decide(EditIntent("a", digest(b"precious\n"), (Span(0, 1, b"x"),)))
+        await actor.gate.decide(EditIntent("a", b"a", digest(b"precious\n"), (Span(0, 1, b"x"),)))
     assert (root / "a").read_bytes() == b"precious\n"
 
 
@@ -240,7 +240,7 @@ async def test_spans_that_cannot_be_are_the_tools_fault(
     (root / "a").write_bytes(b"abc\n")
     await actor.read("a")
     with pytest.raises(ToolFailure) as caught:
-        await actor.gate.decide(EditIntent("a", digest(b"abc\n"), spans))
+        await actor.gate.decide(EditIntent("a", b"a", digest(b"abc\n"), spans))
     assert caught.value.code == "INVALID_TOOL_OUTPUT"
 
 
@@ -250,7 +250,7 @@ async def test_a_body_that_worked_from_other_bytes_is_stale(
     (root / "a").write_bytes(b"abc\n")
     await actor.read("a")
     with refused("FS_STALE_VERSION"):
-        await actor.gate.decide(EditIntent("a", digest(b"abd\n"), (Span(0, 1, b"x"),)))
+        await actor.gate.decide(EditIntent("a", b"a", digest(b"abd\n"), (Span(0, 1, b"x"),)))
 
 
 @pytest.mark.parametrize(("first", "last"), [(0, 1), (1, 3), (3, 1), (4, 3), (-1, -2)])

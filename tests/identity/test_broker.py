@@ -23,7 +23,7 @@ def path(scratch: Path) -> Iterator[Path]:
     scratch.chmod(0o711)
     place = scratch / "broker.sock"
     yield place
-    place.unlink()
+    place.unlink(missing_ok=True)
 
 
 @pytest_asyncio.fixture

@@ -53,6 +53,18 @@ def test_a_mistake_is_told_with_its_place(tmp_path: Path, text: str, said: str) 
     assert f"{tmp_path}/stockade.toml{said}" in str(refused.value)
 
 
+def test_an_approver_of_nobody_that_there_is_is_a_mistake(tmp_path: Path) -> None:
+    several = '[[principals]]\nname = "builder"\nuid = 1\n[[principals]]\nname = "b"\nuid = 2\napproves = ["{}"]\n'
+    _loaded(tmp_path, several.format("builder"))
+    _loaded(tmp_path, several.format("uid:1000"))
+    for name, hint in (("bilder", "did you mean 'builder'?"), ("x", "list it as well, or write uid:N")):
+        with pytest.raises(ConfigurationError) as refused:
+            _loaded(tmp_path, several.format(name))
+        assert f":7:1: `principals` `approves` names '{name}', which no principal is called; {hint}" in str(
+            refused.value
+        )
+
+
 def test_only_a_daemon_of_root_is_shared(tmp_path: Path) -> None:
     text = "[identity]\nshared = true\n"
     if os.geteuid() == 0:

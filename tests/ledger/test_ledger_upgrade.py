@@ -34,6 +34,9 @@ async def test_a_file_of_version_1_is_taken_over_and_knows_which_profiles_were_c
             ("text", False),
             ("nameless", False),
         ]
+        # By whom, was not recorded then.
+        assert {each.principal for each in found} == {""}
+        assert [event.principal for event in await ledger.read("named")] == [""]
         assert found[0].profile_text == b'extends = "ci"'
         assert [event.type for event in await ledger.read("named")] == ["session/opened"]
         assert [each.call.call_id for each in await ledger.unsettled()] == ["c"]

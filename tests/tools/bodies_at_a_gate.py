@@ -46,8 +46,8 @@ class Bodies(Broker):
                 path, for_edit = wishes.opened_for(frame)
                 opened = await self._gate.read(path, editing=for_edit)
                 self._opened[opened.handle] = opened
-                found = {name: getattr(opened, name) for name in ("handle", "path", "digest", "size")}
-                return Frame(found, b"", (opened.descriptor,))
+                found = {name: getattr(opened, name) for name in ("handle", "digest", "size")}
+                return Frame(found | wishes.name(opened.real), b"", (opened.descriptor,))
             case "showed":
                 self._showed.append((frame.header["handle"], frame.header["first"], frame.header["last"]))
                 return Frame({"type": "noted"})
@@ -55,7 +55,7 @@ class Bodies(Broker):
                 return Frame({"type": "noted"})
             case "edit-intent":
                 base = self._opened[frame.header["handle"]]
-                return await self._change(EditIntent(base.path, base.digest, wishes.spans(frame)))
+                return await self._change(EditIntent(base.asked, base.real, base.digest, wishes.spans(frame)))
             case "write-intent":
                 return await self._change(wishes.write(frame))
         raise AssertionError(f"no answer to {frame.type}")

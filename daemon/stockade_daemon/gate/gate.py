@@ -29,7 +29,7 @@ from stockade_daemon.gate.observations import Observation, Observations, part_of
 from stockade_daemon.gate.paths import Resolved, resolve, spelled
 from stockade_daemon.gate.protected import Protected
 from stockade_daemon.gate.publish import Method, closed, method_for, publish, read_only, recheck, settled
-from stockade_daemon.gate.refusals import is_directory, os_errors, too_large
+from stockade_daemon.gate.refusals import is_directory, moved, os_errors, too_large
 from stockade_daemon.gate.temporary import new_name
 from stockade_daemon.gate.threads import aside, finished
 from stockade_daemon.gate.workspace import Workspace
@@ -46,7 +46,8 @@ class Opened:
 
     handle: str  # minted by the gate; `showed` takes it back
     descriptor: int  # a sealed memfd, at its beginning; the caller closes it
-    path: str  # real, relative to the workspace, as printable text
+    asked: str  # the path as it was asked for
+    real: bytes  # relative to the workspace, links followed
     digest: str  # SHA-256 of the bytes, lower-case hex
     size: int  # bytes
 
@@ -133,7 +134,7 @@ class Gate:
         while len(self._handles) >= _HANDLES:
             del self._handles[next(iter(self._handles))]
         self._handles[handle] = Observation(look.real, look.asked, disk.digest, len(disk.content), disk.lines)
-        return Opened(handle, descriptor, shown(look.real), disk.digest, len(disk.content))
+        return Opened(handle, descriptor, path, look.real, disk.digest, len(disk.content))
 
     async def locate(self, path: str) -> Located:
         """Where a path of a directory or a regular file leads; nothing is read, and nothing is observed.
@@ -225,6 +226,8 @@ class Gate:
                 return plan_write(intent, look.real, look.asked, seen, look.disk)
             if look.disk is None:
                 raise self._not_found(look.asked)
+            if look.real != intent.real:
+                raise moved(look.asked, look.real, intent.real)
             return plan_edit(intent, look.real, look.asked, seen, look.disk)
 
         return await aside(plan)

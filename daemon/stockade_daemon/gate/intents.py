@@ -17,7 +17,8 @@ Operation: TypeAlias = Literal["create", "update"]
 class EditIntent:
     """`fs/edit-intent`: replace spans of a file that is there."""
 
-    path: str
+    path: str  # as it was asked for
+    real: bytes  # relative to the workspace: the file that the spans were made from; where the path led then
     base: str  # digest of the content that the spans were made from
     spans: tuple[Span, ...]  # ascending, not overlapping
 

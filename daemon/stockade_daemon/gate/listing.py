@@ -40,7 +40,7 @@ class Entry:
 class Listed:
     """A window of a directory."""
 
-    path: str  # real, relative to the workspace, as printable text
+    real: bytes  # relative to the workspace, links followed
     total: int  # names that are not hidden
     entries: tuple[Entry, ...]
 
@@ -66,7 +66,7 @@ def window(place: Resolved, first: int, most: int, *, hides: Callable[[bytes], b
             found = tuple(entry for name in names[first - 1 : first - 1 + most] if (entry := _entry(directory, name)))
     finally:
         os.close(directory)
-    return Listed(shown(place.real), len(names), found)
+    return Listed(place.real, len(names), found)
 
 
 def _names(directory: int, place: Resolved, hides: Callable[[bytes], bool]) -> list[bytes]:

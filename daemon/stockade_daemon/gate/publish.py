@@ -20,7 +20,7 @@ from stockade_daemon.gate.content import Snapshot, take, take_open, write_all
 from stockade_daemon.gate.intents import Planned
 from stockade_daemon.gate.names import shown
 from stockade_daemon.gate.paths import Resolved, resolve
-from stockade_daemon.gate.refusals import Moved, changed, os_errors, stale
+from stockade_daemon.gate.refusals import Moved, changed, moved, os_errors, stale
 from stockade_daemon.gate.temporary import Temporary, temporary
 from stockade_daemon.gate.workspace import Workspace
 
@@ -55,7 +55,7 @@ def method_for(status: os.stat_result | None) -> Method:
 def recheck(place: Resolved, planned: Planned) -> Snapshot | None:
     """The file that `planned` was decided about, still with the same bytes. Raises GateRefusal; Moved."""
     if place.real != planned.real:
-        raise stale(place.asked, f"leads to {shown(place.real)} now, and led to {shown(planned.real)} before")
+        raise moved(place.asked, place.real, planned.real)
     if not attributes.takes_names(place.parent):
         raise closed(place.asked, place.parent)
     if planned.before is None:

@@ -81,6 +81,10 @@ def stale(path: bytes, why: str) -> GateRefusal:
     )
 
 
+def moved(path: bytes, now: bytes, before: bytes) -> GateRefusal:
+    return stale(path, f"leads to {shown(now)} now, and led to {shown(before)} before")
+
+
 def changed(path: bytes, seen: str, present: str) -> GateRefusal:
     """Refuses bytes that are no longer those that were seen; both digests are named, shortened."""
     return stale(path, f"has changed since this session saw it (seen {seen[:12]}, on disk now {present[:12]})")

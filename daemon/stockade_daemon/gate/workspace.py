@@ -36,8 +36,9 @@ class Workspace:
             )
         try:
             real = os.path.realpath(path, strict=True)
-            # realpath left no link; one that appears now is not followed.
+            # realpath left no link; one that appears now is not followed, and leads nowhere else.
             descriptor = os.open(real, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            _insist_on_place(descriptor, real)
         except FileNotFoundError as error:
             raise RequestError(
                 "NOT_FOUND",
@@ -94,6 +95,23 @@ class Workspace:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _insist_on_place(descriptor: int, real: str) -> None:
+    """What was opened lies where it was judged to lie: whoever may write a directory above it could have put a link
+    there meanwhile. Raises RequestError, and closes the descriptor."""
+    at = ""
+    try:
+        at = os.readlink(f"/proc/self/fd/{descriptor}")
+    finally:
+        if at != real:
+            os.close(descriptor)
+    if at != real:
+        raise RequestError(
+            "FAILED_PRECONDITION",
+            f"The workspace {real!r} became another directory while it was being opened. Repeat it when nobody moves "
+            "directories above it.",
+        )
 
 
 def _denied(path: str) -> RequestError:

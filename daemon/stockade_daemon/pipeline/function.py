@@ -228,9 +228,9 @@ class _Conversation:
         header: dict[str, Json] = {
             "type": "opened",
             "handle": opened.handle,
-            "path": opened.path,
             "digest": opened.digest,
             "size": opened.size,
+            **wishes.name(opened.real),
         }
         return header, opened.descriptor
 
@@ -255,7 +255,7 @@ class _Conversation:
         opened = self._opened.get(handle) if isinstance(handle, str) else None
         if opened is None:
             raise broken("an edit of a file that it has not opened")
-        intent = EditIntent(path=opened.path, base=opened.digest, spans=wishes.spans(frame))
+        intent = EditIntent(opened.asked, opened.real, opened.digest, wishes.spans(frame))
         return await self._change(intent, wishes.places(frame))
 
     async def _change(
@@ -275,7 +275,7 @@ class _Conversation:
     async def _list(self, frame: Frame) -> tuple[dict[str, Json], int | None]:
         first, most = wishes.window(frame)
         found = await self._gate.entries(wishes.path(frame), first=first, most=most)
-        return {"type": "listed", "path": found.path, "total": found.total}, sealed(wishes.listed(found))
+        return {"type": "listed", "total": found.total, **wishes.name(found.real)}, sealed(wishes.listed(found))
 
     async def _note_image(self, frame: Frame) -> tuple[dict[str, Json], int | None]:
         self._images.append(wishes.image(frame, self._judged.manifest))

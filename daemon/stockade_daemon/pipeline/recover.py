@@ -42,7 +42,7 @@ async def recover(ledger: Ledger, take_up: Callable[[Unsettled], Awaitable[bool]
         ask_id = undecided(unsettled)
         if ask_id:
             ledger.note(session_id, "approval/decided", call_id, {"ask_id": ask_id, **_GONE}, by=ITSELF.name)
-        await ledger.settle(session_id, call_id, body)
+        await ledger.settle(session_id, call_id, body, by=ITSELF.name)
         code = body["error"]["code"] if isinstance(body["error"], dict) else "?"
         _log.warning("call %s/%s of an earlier daemon: %s", session_id, call_id, code)
 

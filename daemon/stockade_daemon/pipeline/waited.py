@@ -16,6 +16,7 @@ from stockade_daemon import json_text
 from stockade_daemon.errors import Aborted, Refusal
 from stockade_daemon.gate.fingerprints import Fingerprint
 from stockade_daemon.gate.intents import Committed
+from stockade_daemon.gate.names import body_of
 from stockade_daemon.ledger.ledger import Ledger
 from stockade_daemon.ledger.records import Unsettled
 from stockade_daemon.pipeline import intents, outcomes
@@ -143,7 +144,7 @@ def _effects(paths: Sequence[str]) -> str:
 def _value(staged: Staged, done: Committed) -> dict[str, Json]:
     """The tool's value, as its body would have given it."""
     planned = staged.planned
-    value: dict[str, Json] = {"path": done.path, "digest": done.after, "difference": planned.text}
+    value: dict[str, Json] = {**body_of("path", planned.real), "digest": done.after, "difference": planned.text}
     if staged.point == "fs/write-intent":
         value |= {"created": done.operation == "create", "size": done.size, "style": dict(planned.style)}
     else:

@@ -47,7 +47,12 @@ def path(frame: Frame) -> str:
 
 def located(place: Located) -> dict[str, Json]:
     """The answer to a locate frame."""
-    return {"type": "located", "path_b64": _base64(place.real), "directory": place.directory}
+    return {"type": "located", "directory": place.directory, **name(place.real)}
+
+
+def name(real: bytes) -> dict[str, Json]:
+    """A path in an answer: its bytes, which the body may give back to us."""
+    return {"path_b64": _base64(real)}
 
 
 def write(frame: Frame) -> WriteIntent:
@@ -109,12 +114,12 @@ def committed(done: Committed, planned: Planned) -> dict[str, Json]:
     """The answer to an intent that has been committed."""
     return {
         "type": "committed",
-        "path": done.path,
         "digest": done.after,
         "difference": planned.text,
         "note": done.note,
         "operation": done.operation,
         "style": dict(planned.style),
+        **name(planned.real),
     }
 
 

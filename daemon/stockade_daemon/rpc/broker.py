@@ -92,6 +92,7 @@ class Broker:
         self._listening = listening
         self._loop = asyncio.get_running_loop()
         self._pause: asyncio.TimerHandle | None = None
+        self._troubled = False  # and said so
         self._nobody = _overflow_uid()
         self._workers = uids.available(in_place=True)
 
@@ -132,8 +133,11 @@ class Broker:
             except BlockingIOError:
                 return
             except OSError as error:
-                _log.warning("nobody gets a token for now: %s", error.strerror)  # most often no descriptor is left
+                if not self._troubled:  # most often no descriptor is left
+                    _log.warning("nobody gets a token for now: %s", error.strerror)
+                self._troubled = True
                 break
+            self._troubled = False
             with peer:
                 peer.setblocking(False)
                 # It has more room than this takes, and whoever has gone needs nothing.

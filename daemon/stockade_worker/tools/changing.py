@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from stockade_toolkit import Answer, Committed, Files, ToolError
-from stockade_worker.tools import text
+from stockade_worker.tools import names, text
 from stockade_worker.tools.replacing import Text
 
 _TRIES = 50  # as many calls of a session may change one file at a time, each of them losing to all others
@@ -34,7 +34,7 @@ def answer(done: Committed, replacements: int | list[int], means: str) -> Answer
     """What a committed change comes to. `replacements`: in how many places, of several edits for each; `means`: by
     what, for the text."""
     value: dict[str, Any] = {
-        "path": done.path,
+        **names.entry(done.name),
         "replacements": replacements,
         "digest": done.digest,
         "difference": done.difference,
@@ -44,7 +44,7 @@ def answer(done: Committed, replacements: int | list[int], means: str) -> Answer
     count = replacements if isinstance(replacements, int) else sum(replacements)
     places = "1 place" if count == 1 else f"{count} places"
     note = f" ({done.note})" if done.note else ""
-    return Answer(value, f"Changed {done.path}{means} in {places}{note}.\n{done.difference}")
+    return Answer(value, f"Changed {names.shown(done.name)}{means} in {places}{note}.\n{done.difference}")
 
 
 def _opened(files: Files, path: str, encoding: str | None) -> tuple[Text, Callable[[int | list[int]], Committed]]:
@@ -54,8 +54,9 @@ def _opened(files: Files, path: str, encoding: str | None) -> tuple[Text, Callab
         if error.code == "FS_NOT_OBSERVED":
             # To be told to read it first would not help where reading is what cannot be done.
             shown = files.open(path)
-            text.decode(text.content(shown), shown.path, encoding)
+            text.decode(text.content(shown), names.shown(shown.name), encoding)
         raise
     data = text.content(file)
-    changing = Text(data, text.decode(data, file.path, encoding), file.path)
+    shown_path = names.shown(file.name)
+    changing = Text(data, text.decode(data, shown_path, encoding), shown_path)
     return changing, lambda places: files.edit(file, changing.spans(), places=places)

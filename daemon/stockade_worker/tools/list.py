@@ -16,7 +16,8 @@ def run(arguments: Mapping[str, Any], files: Files) -> Answer:
     if offset > max(listing.total, 1):
         raise ToolError(
             "INVALID_ARGS",
-            f"{listing.path} has {listing.total} names, so there is no name {offset}; repeat with a smaller offset",
+            f"{names.shown(listing.name)} has {listing.total} names, so there is no name {offset}; "
+            "repeat with a smaller offset",
         )
     shown: list[Entry] = []
     lines: list[str] = []
@@ -30,24 +31,24 @@ def run(arguments: Mapping[str, Any], files: Files) -> Answer:
         lines.append(line)
     last = offset + len(shown) - 1
     value = {
-        "path": listing.path,
+        **names.entry(listing.name),
         "entries": [_value(each) for each in shown],
         "first": offset,
         "last": last,
         "total": listing.total,
         "truncated": last < listing.total,
     }
-    return Answer(value, "\n".join([*lines, f"[{_note(value)}]"]))
+    return Answer(value, "\n".join([*lines, f"[{_note(names.shown(listing.name), value)}]"]))
 
 
-def _note(value: dict[str, Any]) -> str:
+def _note(path: str, value: dict[str, Any]) -> str:
     total = value["total"]
     if total == 0:
-        return f"{value['path']} is empty"
+        return f"{path} is empty"
     if value["first"] == 1 and not value["truncated"]:
-        return f"{value['path']}: {total} {'name' if total == 1 else 'names'}"
+        return f"{path}: {total} {'name' if total == 1 else 'names'}"
     more = f"; continue with offset={value['last'] + 1}" if value["truncated"] else ""
-    return f"{value['path']}: names {value['first']}-{value['last']} of {total}{more}"
+    return f"{path}: names {value['first']}-{value['last']} of {total}{more}"
 
 
 def _value(each: Entry) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from stockade_toolkit import Answer, OpenedFile, ToolError
 from stockade_worker import kinds
 from stockade_worker.broker import Broker
 from stockade_worker.frames import MAX_IMAGE, image_kind
-from stockade_worker.tools import text
+from stockade_worker.tools import names, text
 
 _LONGEST_LINE = 2000  # characters; a longer line is cut, and then does not count as seen
 _MOST_BYTES = 50 * 1024  # of UTF-8: below what the model is given of a result, so that nothing is cut afterwards
@@ -20,14 +20,15 @@ def run(arguments: Mapping[str, Any], files: Broker) -> Answer:
     kind = image_kind(data) if arguments.get("encoding") is None else None
     if kind is not None:
         return _image(file, data, kind, files)
-    decoded = text.decode(data, file.path, arguments.get("encoding"))
+    path = names.shown(file.name)
+    decoded = text.decode(data, path, arguments.get("encoding"))
     lines = _lines(decoded.characters)
     offset = int(arguments.get("offset", 1))
     limit = int(arguments.get("limit", 2000))
     if offset > max(len(lines), 1):
         raise ToolError(
             "INVALID_ARGS",
-            f"{file.path} has {len(lines)} lines, so there is no line {offset}; repeat with a smaller offset",
+            f"{path} has {len(lines)} lines, so there is no line {offset}; repeat with a smaller offset",
         )
     shown, cut, whole = _window(lines, offset, limit)
     starts = list(accumulate(map(len, lines), initial=0))
@@ -40,7 +41,7 @@ def run(arguments: Mapping[str, Any], files: Broker) -> Answer:
         files.showed(file, 1, 0)
     last = offset + len(shown) - 1
     value = {
-        "path": file.path,
+        **names.entry(file.name),
         "content": "".join(shown),
         "first_line": offset,
         "last_line": last,
@@ -50,21 +51,21 @@ def run(arguments: Mapping[str, Any], files: Broker) -> Answer:
         "encoding": decoded.encoding,
         "cut_lines": cut,
     }
-    return Answer(value, _for_model(value, lines))
+    return Answer(value, _for_model(path, value, lines))
 
 
 def _image(file: OpenedFile, data: bytes, kind: str, files: Broker) -> Answer:
     """The image itself. None of its lines is shown, so it does not count as read."""
-    name = kinds.image_name(kind)
+    name, path = kinds.image_name(kind), names.shown(file.name)
     if len(data) > MAX_IMAGE:
         raise ToolError(
             "FS_NOT_TEXT",
-            f"{file.path} is no text: it is a {name} image of {len(data)} bytes, and images of up to "
+            f"{path} is no text: it is a {name} image of {len(data)} bytes, and images of up to "
             f"{MAX_IMAGE} bytes are shown; make a smaller one of it with a command in `shell`",
         )
     files.image(data)
-    value = {"path": file.path, "mime": kind, "size": file.size, "digest": file.digest}
-    return Answer(value, f"[{file.path}: a {name} image of {file.size} bytes]")
+    value = {**names.entry(file.name), "mime": kind, "size": file.size, "digest": file.digest}
+    return Answer(value, f"[{path}: a {name} image of {file.size} bytes]")
 
 
 def _lines(characters: str) -> list[str]:
@@ -100,9 +101,9 @@ def _window(lines: list[str], offset: int, limit: int) -> tuple[list[str], list[
     return shown, cut, whole
 
 
-def _for_model(value: dict[str, Any], lines: list[str]) -> str:
+def _for_model(path: str, value: dict[str, Any], lines: list[str]) -> str:
     if not lines:
-        return f"{value['path']} is empty{' but for its byte-order mark' if value['size'] else ''}."
+        return f"{path} is empty{' but for its byte-order mark' if value['size'] else ''}."
     body = str(value["content"])
     notes = []
     if value["last_line"] < len(lines):
@@ -115,4 +116,4 @@ def _for_model(value: dict[str, Any], lines: list[str]) -> str:
         notes.append("no newline at the end of the file")
     end = "" if body.endswith("\n") else "\n"
     note = "".join(f"; {each}" for each in notes)
-    return f"{body}{end}[{value['path']}: lines {value['first_line']}-{value['last_line']} of {len(lines)}{note}]"
+    return f"{body}{end}[{path}: lines {value['first_line']}-{value['last_line']} of {len(lines)}{note}]"

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from stockade_toolkit import Answer, Files, ToolError
-from stockade_worker.tools import text
+from stockade_worker.tools import names, text
 
 
 def run(arguments: Mapping[str, Any], files: Files) -> Answer:
@@ -16,7 +16,7 @@ def run(arguments: Mapping[str, Any], files: Files) -> Answer:
     done = files.write(arguments["path"], data)
     created = done.operation == "create"
     value: dict[str, Any] = {
-        "path": done.path,
+        **names.entry(done.name),
         "created": created,
         "size": len(data),
         "digest": done.digest,
@@ -27,6 +27,6 @@ def run(arguments: Mapping[str, Any], files: Files) -> Answer:
         value["note"] = done.note
     note = f" ({done.note})" if done.note else ""
     size = "1 byte" if len(data) == 1 else f"{len(data)} bytes"
-    head = f"{'Created' if created else 'Replaced'} {done.path}, {size}{note}."
+    head = f"{'Created' if created else 'Replaced'} {names.shown(done.name)}, {size}{note}."
     # Of a new file the difference would only repeat what was written.
     return Answer(value, head if created or not done.difference else f"{head}\n{done.difference}")
