@@ -24,7 +24,7 @@ _WRAPPERS: Final = frozenset(
     | {"if", "then", "else", "elif", "while", "until", "do", "{"}
 )
 _ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*\+?=")
-_BREAKS: Final = frozenset(";&|()<>\n")
+_BREAKS: Final = frozenset(";&|()<>\n`")
 _MOST: Final = 32  # of one command
 
 
@@ -71,7 +71,7 @@ def _of_words(words: Sequence[str], directory: str) -> Iterator[str]:
 
 def _commands(text: str) -> Iterator[list[str]]:
     """The simple commands of a text for bash; as far as its words can be told."""
-    lexer = shlex.shlex(text, posix=True, punctuation_chars=";&|()<>\n")
+    lexer = shlex.shlex(text, posix=True, punctuation_chars=";&|()<>\n`")
     lexer.whitespace = " \t\r"
     lexer.commenters = ""
     lexer.whitespace_split = True
@@ -84,7 +84,7 @@ def _commands(text: str) -> Iterator[list[str]]:
                 # A redirection's file is a word of its own: `bash < x` runs x.
                 words = ["."] if word == "<" else []
             else:
-                words.append(word.strip("`"))
+                words.append(word)
     except ValueError:  # a quote that does not end: what came before it was told
         pass
     if words:
