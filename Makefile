@@ -65,7 +65,7 @@ rivals: $(STAMP)  ## two sessions and an outside writer at one workspace, nothin
 races: $(STAMP)  ## fifty answers race to one ask across two kills of the daemon; ARGS: --rounds, --seed
 	$(BIN)/python -m tests.races $(ARGS)
 
-swap: $(STAMP)  ## 10,000 calls at a directory that becomes a link out all the time; ARGS: --calls, --seed, --walk
+swap: $(STAMP)  ## 10,000 writes at a directory that becomes a link out all the time; ARGS: --writes, --calls, --seed, --walk
 	$(BIN)/python -m tests.swap $(ARGS)
 
 mishaps: $(STAMP)  ## disks fill, rights and directories go in the middle of commits; ARGS: --every, --from, methods

@@ -29,6 +29,7 @@ _COMMANDS: Final = {
     "call": "Run one tool and print its result.",
     "agent": "Play a recorded conversation of a model.",
     "demo": "Watch an agent fix a fault in a real program.",
+    "approve": "Answer what calls ask: see each one, say yes or no.",
     "sessions": "List the daemon's sessions.",
     "ps": "List the calls that are under way, and what they wait for.",
     "cancel": "Take a call back.",

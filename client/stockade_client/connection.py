@@ -39,14 +39,19 @@ _GREETING_PAUSE_S = 0.2
 
 @asynccontextmanager
 async def connect(
-    address: str, token: str | None = None, *, tls: Tls | None = None, on_away: Callable[[], None] | None = None
+    address: str,
+    token: str | None = None,
+    *,
+    tls: Tls | None = None,
+    on_away: Callable[[], None] | None = None,
+    on_back: Callable[[], None] | None = None,
 ) -> AsyncIterator["Daemon"]:
     """A connection to the daemon at `address` (unix:/path/daemon.sock, or tls:HOST:PORT), closed with all its streams
     at the end.
 
     token: as the daemon's admin gave it. Where several users of a host share a daemon, one is got by itself.
     tls: the certificates for an address tls:…; without, the daemon's must be of an authority that the system knows.
-    on_away: called each time that the daemon went away and is waited for.
+    on_away: called each time that the daemon went away and is waited for. on_back: called when it answers again.
 
     Raises NoDaemon when nothing answers there, Incompatible when it speaks another protocol.
     """
@@ -60,7 +65,7 @@ async def connect(
                 f"{wire.SAME_VERSION}"
             )
         link.version = info.version
-        link.private, link.on_away = info.private, on_away
+        link.private, link.on_away, link.on_back = info.private, on_away, on_back
         link.heartbeats = "heartbeats" in info.features
         if "arguments-left-out" in info.features:
             link.most_arguments = response.limits.arguments_bytes

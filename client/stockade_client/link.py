@@ -115,6 +115,7 @@ class Link:
         self.private = False  # a daemon that was started for its client's lifetime, and does not come back
         self.gone = False  # it was waited for in vain, and has not answered since
         self.on_away: Callable[[], None] | None = None  # called once for each absence that is waited out
+        self.on_back: Callable[[], None] | None = None  # called once at the end of each
         self._away = False
         self._token = token
         self._tls = tls
@@ -182,7 +183,9 @@ class Link:
 
     def answers(self) -> None:
         """The daemon is there."""
-        self.gone = self._away = False
+        was_away, self.gone, self._away = self._away, False, False
+        if was_away and self.on_back is not None:
+            self.on_back()
 
     def is_waited_for(self) -> None:
         """The daemon is away, and some request waits for it."""

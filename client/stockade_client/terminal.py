@@ -5,36 +5,18 @@ Where there is nobody to ask the answer is no. Everything that is shown passes t
 
 import asyncio
 import contextlib
-import json
 import os
 import sys
 import termios
-from collections.abc import Mapping
 from typing import Final
 
-from rich.console import Console, Group
-from rich.panel import Panel
-from rich.text import Text
+from rich.console import Console
 
 from stockade_client.approvals import Approve, Ask
-from stockade_client.events_text import scalar
-from stockade_client.results import Json
-from stockade_client.visible import segments, visible
+from stockade_client.card import WIDTH, card
 
 NOBODY: Final = "nobody to ask: pass --yes or run at a terminal"
 ASKED_AGAIN: Final = 3  # times that a person is asked who answers neither yes nor no
-WIDTH: Final = 110  # lines longer than this are hard to read however wide the terminal
-
-_DIFFERENCE_STYLES: Final = (
-    ("+++", "bold"),
-    ("---", "bold"),
-    ("@@", "cyan"),
-    ("+", "green"),
-    ("-", "red"),
-)
-_WHERE: Final = ("tool", "profile", "workspace", "path", "operation", "added", "removed")
-_BOUND: Final = ("session", "profile_digest", "before", "after")  # what the answer is bound to besides
-_SHOWN_APART: Final = frozenset({"title", "arguments", "difference", "reason", *_WHERE, *_BOUND})
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -46,75 +28,6 @@ def console(*, stderr: bool = False) -> Console:
     if made.width > WIDTH:
         made.width = WIDTH
     return made
-
-
-def text(content: str, style: str = "") -> Text:
-    """The content with hidden characters shown as escapes, set off from text that merely looks like them."""
-    made = Text(style=style)
-    for piece, hidden in segments(content):
-        made.append(piece, style="reverse" if hidden else None)
-    return made
-
-
-def difference(content: str) -> Text:
-    """A unified difference, coloured by line."""
-    made = Text()
-    for line in content.split("\n"):
-        style = next((style for prefix, style in _DIFFERENCE_STYLES if line.startswith(prefix)), "")
-        made.append_text(text(line, style))
-        made.append("\n")
-    made.rstrip()
-    return made
-
-
-def card(ask: Ask, *, width: int = WIDTH) -> Panel:
-    """What a person is shown before saying yes: all of the card, whatever keys it has.
-
-    Only two things are left out: empty values, and the arguments where the exact difference that they make is shown.
-    """
-    shown = {name: value for name, value in ask.card.items() if value not in (None, "", [], {})}
-    parts = [_inline(shown, _WHERE)] if any(name in shown for name in _WHERE) else []
-    if "reason" in shown:
-        parts.append(text(_as_text(shown["reason"])))
-    arguments = shown.get("arguments", {})
-    if "difference" not in shown:
-        parts.extend(
-            [_argument(name, value) for name, value in arguments.items()]
-            if isinstance(arguments, dict)
-            else [text(_as_text(arguments))]
-        )
-    parts.extend(_argument(name, value) for name, value in shown.items() if name not in _SHOWN_APART)
-    if "difference" in shown:
-        parts.append(difference(_as_text(shown["difference"])))
-    if any(name in shown for name in _BOUND):
-        parts.append(_inline(shown, _BOUND))
-    title = Text(" ").append_text(text(_as_text(shown.get("title", ask.tool)), "bold")).append(" ")
-    return Panel(
-        Group(*parts),
-        title=title,
-        title_align="left",
-        subtitle=Text(f" card {ask.shown_hash[:8]} "),
-        subtitle_align="right",
-        border_style="yellow",
-        width=width,
-    )
-
-
-def _inline(shown: Mapping[str, Json], names: tuple[str, ...]) -> Text:
-    """Short facts side by side."""
-    facts = (f"{name} {visible(scalar(shown[name]))}" for name in names if name in shown)
-    return Text(" · ".join(facts), style="dim")
-
-
-def _argument(name: str, value: Json) -> Text:
-    shown = text(_as_text(value))
-    made = Text().append(f"{visible(name)}: ", style="bold")
-    # Text of several lines starts on its own, so that its columns stand as they are in it.
-    return made.append("\n").append_text(shown) if "\n" in shown.plain else made.append_text(shown)
-
-
-def _as_text(value: Json) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def approver(*, yes: bool) -> Approve:

@@ -300,6 +300,8 @@ class Outcome:
     # recovered call: `none (proven)`, `committed: PATH, …`.
     effects: str = ""
     context: tuple[str, ...] = ()  # for the agent, after all results of the turn; not a part of the result
+    # Events of what the answer tells the agent, type and body: facts only where it gets that answer.
+    learned: tuple[tuple[str, Mapping[str, Json]], ...] = ()
 
     @property
     def ok(self) -> bool:

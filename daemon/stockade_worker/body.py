@@ -70,6 +70,8 @@ def _become(channel: Channel, frame: Frame, plan: WorkerPlan) -> NoReturn:
 def _go_to(channel: Channel, directory: str, workspace: str | None) -> None:
     """Makes `directory` the working directory, or reports why not and ends. Where it leads counts, not its name."""
     try:
+        if directory == "~" or directory.startswith("~/"):
+            raise OSError(errno.EXDEV, "a home directory is not part of the workspace (`~` is not expanded)")
         os.chdir(os.fsencode(directory))
         arrived = os.getcwd()
         if workspace is None or f"{arrived}/".startswith(f"{workspace.rstrip('/')}/"):
@@ -80,6 +82,7 @@ def _go_to(channel: Channel, directory: str, workspace: str | None) -> None:
             errno.ENOENT: "FS_NOT_FOUND",
             errno.ENOTDIR: "FS_NOT_DIRECTORY",
             errno.EACCES: "FS_PERMISSION_DENIED",
+            errno.EXDEV: "FS_OUTSIDE_WORKSPACE",
         }
         code, why = codes.get(error.errno or 0, "FS_IO_ERROR"), str(error.strerror)
     message = f"cannot start in {directory!r}: {why}; give a directory of the workspace as cwd"

@@ -20,6 +20,8 @@ MOST_CONTEXTS: Final = 16  # of one call
 MAX_HEADER: Final = 1024 * 1024
 MAX_BLOB: Final = 72 * 1024 * 1024
 MAX_DESCRIPTORS: Final = 16
+# Of the lines that one `read` shows, as UTF-8: below what the model is given of a result, so nothing is cut afterwards.
+MAX_SHOWN: Final = 50 * 1024
 MAX_IMAGE: Final = 1024 * 1024  # of an image: it is a part of the recorded result, and of one message to a client
 
 # ISO/IEC 15948, ISO/IEC 10918, GIF89a.

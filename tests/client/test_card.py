@@ -7,9 +7,9 @@ from rich.console import Console
 
 from stockade.v1 import approvals_pb2
 from stockade_client.approvals import Ask
+from stockade_client.card import card
 from stockade_client.link import Link
 from stockade_client.results import Json
-from stockade_client.terminal import card
 
 
 def shown(link: Link, content: dict[str, Json] | bytes, *, colour: bool = False) -> str:

@@ -29,7 +29,8 @@ def test_help_needs_neither_grpc_nor_rich() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["exec", "call", "agent", "demo", "sessions", "ps", "cancel", "stop", "ledger", "catalog", "tool"]
+    "name",
+    ["exec", "call", "agent", "demo", "approve", "sessions", "ps", "cancel", "stop", "ledger", "catalog", "tool"],
 )
 def test_every_command_has_its_help(stockade: Stockade, name: str) -> None:
     done = stockade(name, "--help")

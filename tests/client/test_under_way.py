@@ -64,7 +64,9 @@ async def test_ps_names_the_ask_that_a_call_waits_for(stockade: Stockade, daemon
     async with daemon.session(workspace, profile) as session, daemon.approvals(session.session_id) as asks:
         await session.start("shell", call_id="one", command="true")
         ask = await anext(asks)
-        text = shown(await asyncio.to_thread(stockade, "ps", session.session_id))
+        done = await asyncio.to_thread(stockade, "ps", session.session_id)
+        text = shown(done)
+    assert b"1 call waits for an answer; `stockade approve` shows" in done.stderr
     assert " pending " in text
     assert f"waits for an answer to {ask.ask_id}" in text
 
@@ -124,3 +126,16 @@ async def test_what_is_not_there_is_a_usage_error_that_says_what_to_do(
     stockade: Stockade, arguments: tuple[str, ...], words: str
 ) -> None:
     assert words in shown(await asyncio.to_thread(stockade, *arguments), 2)
+
+
+async def test_lists_without_anything_say_what_to_do_and_unknown_names_what_was_meant(
+    stockade: Stockade, daemon: Daemon, workspace: Path
+) -> None:
+    async with daemon.session(workspace, "dev", id="quiet-session") as session:
+        done = await asyncio.to_thread(stockade, "ps", session.session_id)
+        assert (done.returncode, done.stdout) == (0, b"")
+        assert b"no call is under way; `stockade sessions` lists" in done.stderr
+        assert (await asyncio.to_thread(stockade, "ps", session.session_id, "--json")).stderr == b""
+        for arguments in (("ps", "quiet-sesion"), ("ledger", "quiet-sesion")):
+            assert "perhaps quiet-session" in shown(await asyncio.to_thread(stockade, *arguments), 2)
+        await daemon.close_session(session.session_id)

@@ -25,7 +25,7 @@ PROJECT = Path(__file__).parents[2]
 FINDINGS = [
     "kernel", "user_namespaces", "namespaces", "time_namespaces", "proc", "seccomp", "libseccomp", "landlock",
     "cgroups", "overlay", *(["idmapped_mounts"] if ROOT else []), "worker_uids", "state", "open_files", "git",
-    "surroundings", "python",
+    "ripgrep", "surroundings", "python",
 ]  # fmt: skip
 HERE_LANDLOCK = landlock.abi()
 needs_landlock = pytest.mark.skipif(HERE_LANDLOCK == 0, reason="this kernel has no Landlock, or it is switched off")

@@ -47,3 +47,27 @@ async def test_a_daemon_syncs_by_its_configuration(
     synced = seen.read_text()
     assert ("ledger.sqlite3-wal>" in synced) == syncs, synced
     assert (".stdout>" in synced) == syncs, synced
+
+
+@pytest.mark.skipif(STRACE is None, reason="strace is not installed")
+async def test_the_record_of_a_change_in_place_is_synced_before_the_old_bytes_that_it_leads_to(
+    stockaded: Stockaded, workspace: Path
+) -> None:
+    (workspace / "alone").write_text("1\n")
+    (workspace / "one").write_text("1\n")
+    (workspace / "other").hardlink_to(workspace / "one")
+    stockaded.start()
+    assert stockaded.process is not None
+    async with connect(stockaded.address) as daemon, daemon.session(workspace, "ci") as session:
+        for name, records in (("alone", False), ("one", True)):
+            assert (await session.call("read", path=name)).ok
+            seen = stockaded.directory / f"strace-{name}"
+            with traced(stockaded.process.pid, seen):
+                assert (await session.call("edit", path=name, old_string="1", new_string="2")).ok
+            synced = [line for line in seen.read_text().splitlines() if "sync(" in line]
+            if not records:
+                assert not any("ledger.sqlite3-wal>" in line for line in synced), synced
+                continue
+            assert "ledger.sqlite3-wal>" in synced[0], synced
+            assert any(".stockade-" in line for line in synced[1:]), synced
+    assert (workspace / "other").read_text() == "2\n"

@@ -187,6 +187,42 @@ async def test_near_names_are_offered(actor: "Actor", root: Path, refused: Refus
         await actor.read("scr/settings.py")
 
 
+@pytest.mark.parametrize("path", ["new/", "new/.", "d/new/"])
+async def test_a_slash_at_the_end_of_what_is_not_there_is_what_is_refused(
+    actor: "Actor", root: Path, refused: Refused, path: str
+) -> None:
+    with refused("FS_IS_DIRECTORY", "slash at its end", "Leave the slash out"):
+        await actor.write(path, b"x")
+    assert os.listdir(root) == []
+
+
+@pytest.mark.parametrize(
+    ("there", "asked", "said"),
+    [
+        (b"caf\xc3\xa9.txt", "cafe\u0301.txt", "caf\xe9.txt (composed of other, canonically equivalent Unicode"),
+        (b"cafe\xcc\x81.txt", "caf\xe9.txt", ' characters: "cafe\\u0301.txt"). Check the path.'),
+        (b"README.md", "readme.md", "there is README.md (with other upper and lower case)."),
+        (b" sp ", "sp", 'there is " sp " (with other white space).'),
+        (b"a b.txt", "a  b.txt", '"a  b.txt" does not exist. Near it there is a b.txt (with other white space).'),
+        (b"a\xc2\xa0b.txt", "a b.txt", 'there is "a\\xa0b.txt" (with other white space).'),
+        (b"name\n.txt", "name.txt", 'there is "name\\n.txt" (with other white space).'),
+        (b"one, two", "one two", 'there is "one, two".'),
+        (
+            b"\xff.txt",
+            "\\xff.txt",
+            'there is "\\xff.txt" (a name that is not UTF-8; only a command in `shell` reaches it).',
+        ),
+        (b"\\xff.txt", "\\xfe.txt", 'there is "\\\\xff.txt". Check the path.'),
+    ],
+)
+async def test_a_near_name_is_told_apart_from_the_one_that_was_asked_for(
+    actor: "Actor", root: Path, refused: Refused, there: bytes, asked: str, said: str
+) -> None:
+    os.close(os.open(os.path.join(os.fsencode(root), there), os.O_CREAT | os.O_WRONLY))
+    with refused("FS_NOT_FOUND", said):
+        await actor.read(asked)
+
+
 async def test_a_missing_file_sends_nobody_to_a_tool_that_the_profile_may_refuse(actor: "Actor") -> None:
     with pytest.raises(GateRefusal) as refusal:
         await actor.read("nothing/like/it")

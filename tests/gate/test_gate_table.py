@@ -67,7 +67,7 @@ async def test_an_empty_file_can_be_seen_whole(actor: "Actor", root: Path) -> No
 async def test_a_part_does_not_allow_a_write(actor: "Actor", root: Path, refused: Refused) -> None:
     (root / "a").write_bytes(LINES)
     await actor.read("a", 1, 50)
-    with refused("FS_PARTIAL_OBSERVATION", "100 lines", "Read the rest"):
+    with refused("FS_PARTIAL_OBSERVATION", "100 lines", "offset 51, limit 50", "Or change the lines that were shown"):
         await actor.write("a", b"line 1\n")
     assert (root / "a").read_bytes() == LINES
 
@@ -112,8 +112,37 @@ async def test_a_window_moves_with_the_lines_that_an_own_edit_adds(
 async def test_a_line_cut_short_is_not_seen(actor: "Actor", root: Path, refused: Refused) -> None:
     (root / "a").write_bytes(b"a" * 100_000)
     await actor.read("a", 1, 0)
-    with refused("FS_PARTIAL_OBSERVATION"):
+    with refused("FS_PARTIAL_OBSERVATION", "Line 1 is longer than the 51200 bytes", "`shell`"):
         await actor.write("a", b"b")
+
+
+@pytest.mark.parametrize(
+    ("seen", "where"),
+    [
+        ([], "offset 1, limit 9)"),
+        ([(1, 3)], "offset 4, limit 6)"),
+        ([(2, 3), (6, 9)], "offset 1, limit 1)"),
+        ([(1, 3), (6, 6)], "offset 4, limit 2)"),
+    ],
+)
+async def test_the_first_lines_that_are_missing_are_named(
+    actor: "Actor", root: Path, refused: Refused, seen: list[tuple[int, int]], where: str
+) -> None:
+    (root / "a").write_bytes(b"x\n" * 9)
+    await actor.read("a", 1, 0)
+    for first, last in seen:
+        await actor.read("a", first, last)
+    with refused("FS_PARTIAL_OBSERVATION", where):
+        await actor.write("a", b"b")
+
+
+async def test_a_line_that_read_can_never_show_is_named(actor: "Actor", root: Path, refused: Refused) -> None:
+    (root / "a").write_bytes(b"1\n2\n" + b"a" * 60_000 + b"\n4\n" + b"b" * 60_000)
+    await actor.read("a", 1, 3)
+    with refused("FS_PARTIAL_OBSERVATION", "Line 5 is longer"):
+        await actor.write("a", b"b")
+    with refused("FS_PARTIAL_OBSERVATION", "offset 4, limit 1), then"):
+        await actor.edit("a", b"4\n", b"x\n")
 
 
 @pytest.mark.parametrize("change", [b"v=2;k=AAAA\n", b"v=1;k=BBBB\n"])

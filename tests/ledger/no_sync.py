@@ -1,7 +1,8 @@
 """Run as a process of its own, in which the kernel answers every fsync(2) and fdatasync(2) with EIO.
 
 Arguments: the ledger's path, its durability, and when the kernel begins: "open" before the ledger is opened, "append"
-after its first session is recorded, "output" before a call's output is synced. Prints what came of it.
+after its first session is recorded, "output" before a call's output is synced;
+"sync" as "append", and the ledger is synced after it. Prints what came of it.
 """
 
 import asyncio
@@ -44,6 +45,8 @@ async def main(path: str, durability: Durability, when: str) -> None:
         refuse_to_sync()
         try:
             print("answered", (await ledger.append("s", "x")).seq)
+            if when == "sync":
+                await ledger.sync()
         except InfrastructureFailure as error:
             print("refused", error.code)
 

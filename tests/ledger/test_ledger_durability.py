@@ -38,6 +38,10 @@ def test_process_answers_without_waiting_for_the_disk(path: str) -> None:
     assert without_sync(path, "process", "append") == "answered 2"
 
 
+def test_process_syncs_when_it_is_asked_to_and_says_where_the_disk_refuses(path: str) -> None:
+    assert without_sync(path, "process", "sync") == "answered 2\nrefused FS_IO_ERROR"
+
+
 def test_power_syncs_the_names_of_its_files_or_does_not_begin(path: str) -> None:
     said = without_sync(path, "power", "open")
     assert said.startswith(f"{Path(path).parent}: cannot be synced (Input/output error)")

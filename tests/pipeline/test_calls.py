@@ -194,6 +194,11 @@ async def test_a_directory_to_start_in_may_be_named_and_has_to_be_there(session:
     assert code(await session.call("shell", command="pwd", cwd="no")) == "FS_NOT_FOUND"
     for outside in ("..", "/", "/proc/self/fd/3/..", "d/../..", "/tmp"):
         assert code(await session.call("shell", command="pwd", cwd=outside)) in ("FS_OUTSIDE_WORKSPACE", "FS_NOT_FOUND")
+    for home in ("~", "~/d"):
+        assert code(await session.call("shell", command="pwd", cwd=home)) == "FS_OUTSIDE_WORKSPACE"
+    (workspace / "~").mkdir()
+    assert code(await session.call("shell", command="pwd", cwd="~")) == "FS_OUTSIDE_WORKSPACE"
+    assert code(await session.call("shell", command="pwd", cwd="./~")) == "ok"
     assert code(await session.call("shell", command="pwd", cwd="a.txt")) == "FS_NOT_DIRECTORY"
 
 

@@ -120,10 +120,13 @@ async def test_what_is_not_in_the_workspace_is_refused(session: Session, workspa
     for path in ("..", "/etc", "d/../..", "~", "out", "out/passwd"):
         assert code(await session.call("grep", pattern="root", path=path)) == outside
         assert code(await session.call("glob", pattern="*", path=path)) == outside
-    for pattern in ("../**", "d/../../*", "/etc/*", "/*", "*/../../x", "out/*"):
+    for pattern in ("../**", "d/../../*", "/etc/*", "/*", "*/../../x", "out/*", "~/*", "~/**/a"):
         assert code(await session.call("glob", pattern=pattern)) == outside
     assert await paths(session, "**/passwd") == []
     assert await paths(session, f"{workspace}/d/*") == ["d/a"]
+    plant(workspace, "d/~/a", "~/b")
+    assert await paths(session, "~/*", path="d") == ["d/~/a"]
+    assert await paths(session, "./~/*") == ["~/b"]
 
 
 async def test_a_name_that_is_not_there_is_refused_with_near_ones(session: Session, workspace: Path) -> None:

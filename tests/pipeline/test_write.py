@@ -69,6 +69,33 @@ async def test_a_cut_line_does_not_count_as_seen(session: Session, workspace: Pa
     assert code(await session.call("write", path="long.js", content="b\n")) == "FS_PARTIAL_OBSERVATION"
 
 
+async def test_a_cut_line_counts_as_seen_once_it_is_read_alone(session: Session, workspace: Path) -> None:
+    (workspace / "long.js").write_bytes(b"before\n" + b"a" * 2500 + b"\n")
+    assert "read it whole with limit=1 (offset=2)" in str((await session.call("read", path="long.js")).content)
+    refused = await session.call("edit", path="long.js", old_string="aaa\n", new_string="b\n")
+    assert code(refused) == "FS_PARTIAL_OBSERVATION"
+    assert refused.error is not None
+    assert "(offset 2, limit 1)" in refused.error.message
+    shown = await session.call("read", path="long.js", offset=2, limit=1)
+    assert (value(shown)["content"], value(shown)["cut_lines"]) == ("a" * 2500 + "\n", [])
+    assert (await session.call("edit", path="long.js", old_string="aaa\n", new_string="b\n")).ok
+    assert (await session.call("write", path="long.js", content="c\n")).ok
+
+
+@pytest.mark.parametrize(("line", "fits"), [("a" * 51_200, True), ("a" * 51_201, False), ("é" * 25_601, False)])
+async def test_a_line_that_does_not_fit_is_cut_even_alone_and_a_command_is_named(
+    session: Session, workspace: Path, line: str, fits: bool
+) -> None:
+    (workspace / "long.js").write_text(f"{line}\n")
+    shown = await session.call("read", path="long.js", offset=1, limit=1)
+    assert (value(shown)["content"] == f"{line}\n") is fits
+    assert ("a command in `shell`" in str(shown.content)) is not fits
+    done = await session.call("write", path="long.js", content="c\n")
+    assert done.ok is fits
+    if not fits:
+        assert code(done) == "FS_PARTIAL_OBSERVATION"
+
+
 async def test_a_file_that_is_gone_is_made_again_and_the_result_says_so(session: Session, workspace: Path) -> None:
     await session.call("read", path="a.txt")
     (workspace / "a.txt").unlink()

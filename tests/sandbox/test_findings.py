@@ -2,13 +2,16 @@
 
 import errno
 import os
+import tomllib
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from stockade_daemon.sandbox import user_namespaces
 from stockade_daemon.sandbox.findings import findings
+from stockade_daemon.sandbox.library import RIPGREP
 from stockade_daemon.sandbox.survey import Answer, Survey
 from stockade_daemon.sandbox.uids import UidRange
 from stockade_daemon.values import Finding, Layer
@@ -21,6 +24,7 @@ GOOD = Survey(
     answers=dict.fromkeys((*QUESTIONS, "overlay_user", "overlay_root"), YES), idmap={"/state": YES}, missing_calls=(),
     landlock_abi=6, landlock_errno=0, settings={}, libseccomp="2.6.0", unknown_calls=(), state="/state",
     state_kind="ext4", state_free_mb=50_000, state_free_names=None, open_files=65536, surroundings=(), git="2.50",
+    ripgrep="/rg",
 )  # fmt: skip
 HELD = (Layer("cgroup", True),)
 
@@ -116,3 +120,12 @@ def test_too_little_of_something_is_degraded_with_a_remedy(changed: dict[str, An
     found = [each for each in on(**changed).values() if each.state != "ok"]
     assert [each.state for each in found] == ["degraded"]
     assert found[0].remedy
+
+
+def test_without_ripgrep_the_searching_tools_are_named_and_the_package_is_the_remedy() -> None:
+    found = on(ripgrep="")["ripgrep"]
+    assert found.state == "missing"
+    assert "`grep` and `glob`" in found.meaning
+    assert "-m pip install 'ripgrep>=14.1,<15'" in found.remedy
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
+    assert RIPGREP in [each for extra in project["project"]["optional-dependencies"].values() for each in extra]

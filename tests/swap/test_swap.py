@@ -1,11 +1,11 @@
-"""Some hundred calls at a path that is exchanged all the time; `make swap` makes ten thousand."""
+"""Some writes at a path that is exchanged all the time; `make swap` makes ten thousand."""
 
 import random
 from pathlib import Path
 
 import pytest
 
-from tests.swap.campaign import campaign
+from tests.swap.campaign import campaign, through_a_daemon
 from tests.swap.watch import watched
 
 
@@ -13,9 +13,21 @@ from tests.swap.watch import watched
 async def test_a_directory_that_becomes_a_link_leads_nothing_out(tmp_path: Path, walk: bool) -> None:
     seed = random.randrange(10**6)
     print(f"--seed {seed}")
-    counts = await campaign(tmp_path, 300, seed, walk=walk)
+    counts = await campaign(tmp_path, 100, seed, walk=walk)
     assert counts.faults == []
-    assert counts.outcomes.total() == 300
+    assert counts.writes == 100
+    assert counts.outcomes.total() > 100
+    assert counts.committed
+    assert counts.swaps
+
+
+async def test_tools_of_a_session_change_nothing_outside_either(scratch: Path) -> None:
+    seed = random.randrange(10**6)
+    print(f"--seed {seed}")
+    counts = await through_a_daemon(scratch, 40, seed)
+    assert counts.faults == []
+    assert counts.writes == counts.outcomes.total() == 40
+    assert counts.committed
     assert counts.swaps
 
 

@@ -8,6 +8,7 @@ import click
 
 import stockade_client as client
 from stockade_client.commands import options
+from stockade_client.commands.naming import perhaps
 from stockade_client.commands.running import OK, run, the_running_daemon
 from stockade_client.events_text import summary
 from stockade_client.visible import visible
@@ -40,7 +41,8 @@ def command(name: str, as_json: bool, follow: bool) -> None:
 
 async def _show_call(daemon: "client.Daemon", call_id: str, as_json: bool, follow: bool) -> None:
     found = False
-    for session in await daemon.sessions():
+    sessions = await daemon.sessions()
+    for session in sessions:
         async with daemon.events(session.session_id, call_id=call_id) as events:
             last = 0
             async for event in events:
@@ -51,8 +53,10 @@ async def _show_call(daemon: "client.Daemon", call_id: str, as_json: bool, follo
                 async for event in events:
                     _show(event, as_json)
     if not found:
+        near = [session.session_id for session in sessions] + [call.call_id for call in await daemon.calls()]
         raise client.NotFound(
-            f"there is neither a session nor a call {call_id!r}; `stockade sessions` lists the sessions"
+            f"there is neither a session nor a call {call_id!r}{perhaps(call_id, near)}; `stockade sessions` lists the "
+            "sessions, `stockade ledger SESSION` the calls of one"
         )
 
 

@@ -8,7 +8,9 @@ import click
 
 import stockade_client as client
 from stockade_client.commands import options
+from stockade_client.commands.naming import the_session
 from stockade_client.commands.running import OK, run, the_running_daemon
+from stockade_client.streams import complain
 from stockade_client.visible import visible
 
 
@@ -23,11 +25,27 @@ def command(session: str | None, as_json: bool) -> None:
 
     async def body() -> int:
         async with the_running_daemon("`stockade ps`") as daemon:
-            for call in await daemon.calls(session or ""):
+            if session is not None:
+                await the_session(daemon, session)
+            calls = await daemon.calls(session or "")
+            for call in calls:
                 print(json.dumps(asdict(call), ensure_ascii=False) if as_json else _line(call))
+            if not as_json:
+                _say_what_to_do([call for call in calls if call.waits_for == "approval"], some=bool(calls))
         return OK
 
     run(body)
+
+
+def _say_what_to_do(asking: "list[client.CallUnderWay]", *, some: bool) -> None:
+    """On stderr: whoever reads the list with a program is not in need of it."""
+    if not some:
+        complain(
+            "no call is under way; `stockade sessions` lists sessions, `stockade ledger SESSION` tells what happened"
+        )
+    elif asking:
+        wait = "call waits" if len(asking) == 1 else "calls wait"
+        complain(f"{len(asking)} {wait} for an answer; `stockade approve` shows what is asked, and takes yes or no")
 
 
 def _line(call: "client.CallUnderWay") -> str:

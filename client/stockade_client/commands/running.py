@@ -45,15 +45,22 @@ async def a_daemon() -> AsyncIterator["client.Daemon"]:
 
 
 @asynccontextmanager
-async def the_running_daemon(why: str) -> AsyncIterator["client.Daemon"]:
-    """The daemon that runs already. Raises NoDaemon where there is none; `why` says what needs it."""
+async def the_running_daemon(
+    why: str, *, on_away: Callable[[], None] | None = None, on_back: Callable[[], None] | None = None
+) -> AsyncIterator["client.Daemon"]:
+    """The daemon that runs already. Raises NoDaemon where there is none; `why` says what needs it.
+
+    on_away, on_back: as of `connect`; without them a line on stderr tells of an absence.
+    """
     address = running_daemon()
     if address is None:
         raise client.NoDaemon(
             f"{why} needs a running daemon, and there is none at the default socket; a private daemon lives for one "
             "command only: start one with `stockaded serve`, or set STOCKADE_ADDRESS"
         )
-    async with client.connect(address, token(), tls=of_environment(), on_away=_tell_of_an_absence) as daemon:
+    async with client.connect(
+        address, token(), tls=of_environment(), on_away=on_away or _tell_of_an_absence, on_back=on_back
+    ) as daemon:
         yield daemon
 
 

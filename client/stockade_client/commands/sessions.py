@@ -8,6 +8,7 @@ import click
 
 from stockade_client.commands import options
 from stockade_client.commands.running import OK, run, the_running_daemon
+from stockade_client.streams import complain
 from stockade_client.visible import visible
 
 
@@ -18,7 +19,10 @@ def command(as_json: bool) -> None:
 
     async def body() -> int:
         async with the_running_daemon("`stockade sessions`") as daemon:
-            for session in sorted(await daemon.sessions(), key=lambda each: each.opened_ms):
+            sessions = sorted(await daemon.sessions(), key=lambda each: each.opened_ms)
+            if not sessions and not as_json:
+                complain("there are no sessions that you may see; `stockade call` and `stockade exec` open one")
+            for session in sessions:
                 if as_json:
                     print(json.dumps(asdict(session), ensure_ascii=False))
                     continue

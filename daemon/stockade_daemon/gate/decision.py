@@ -12,6 +12,7 @@
 Content decides, never a clock or an inode number. Staleness is found before anything is matched or measured.
 """
 
+import re
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
@@ -26,7 +27,9 @@ from stockade_daemon.gate.names import shown
 from stockade_daemon.gate.observations import Observation, Ranges, covers
 from stockade_daemon.gate.refusals import changed, not_observed, stale, too_large
 from stockade_daemon.values import Json
+from stockade_worker.frames import MAX_SHOWN
 
+_TOO_LONG: Final = re.compile(rb"^[^\n]{%d,}" % (MAX_SHOWN + 1), re.MULTILINE)
 _NOTHING: Final[Mapping[str, Json]] = MappingProxyType({})
 
 
@@ -54,8 +57,8 @@ def plan_edit(
             what = f"Line {first}" if first == last else f"Lines {first}–{last}"
             raise GateRefusal(
                 "FS_PARTIAL_OBSERVATION",
-                f"{what} of {shown(asked)} would change, and this session has not seen all of that. "
-                f"Read from there with `read` (offset {first}, limit {last - first + 1}), then repeat the call.",
+                f"{what} of {shown(asked)} would change, and this session has not seen all of that "
+                f"whole. {_way_to_see(disk.content, lines, first, last)}",
             )
     content = spans_.apply(disk.content, intent.spans)
     whole = covers(lines, 1, disk.lines)
@@ -75,11 +78,34 @@ def plan_write(
     if not seen.whole:
         raise GateRefusal(
             "FS_PARTIAL_OBSERVATION",
-            f"{shown(asked)} has {disk.lines} lines and this session has seen only a part of them. "
-            "Read the rest with `read`, then repeat the call; or change the lines that were shown with `edit`.",
+            f"{shown(asked)} has {_counted(disk.lines)}, and this session has not seen all of "
+            f"{'it' if disk.lines == 1 else 'them'} whole. {_way_to_see(disk.content, seen.lines, 1, disk.lines)}"
+            f"{' Or change the lines that were shown with `edit`.' if seen.lines else ''}",
         )
     changed_style = style.changes(disk.content, intent.content)
     return _planned(real, asked, disk, intent.content, note=style.said(changed_style), changed_style=changed_style)
+
+
+def _way_to_see(content: bytes, seen: Ranges, first: int, last: int) -> str:
+    """What to do about lines `first` to `last`, of which some have not been seen: read them, where that can be."""
+    number, reached = 1, 0
+    for found in _TOO_LONG.finditer(content):
+        number, reached = number + content.count(b"\n", reached, found.start()), found.start()
+        if first <= number <= last and not covers(seen, number, number):
+            return (
+                f"Line {number} is longer than the {MAX_SHOWN} bytes that `read` shows, so a call like this cannot "
+                "change it. Use a command in `shell`."
+            )
+    before = max((end for start, end in seen if start <= first), default=0)
+    start = max(first, before + 1)
+    end = min((begin - 1 for begin, _ in seen if begin > start), default=last)
+    end = min(end, last)
+    alone = "" if start == end else "; a line that is cut there is shown whole when it is read alone (limit 1)"
+    return f"Read from there with `read` (offset {start}, limit {end - start + 1}){alone}, then repeat the call."
+
+
+def _counted(lines: int) -> str:
+    return "1 line" if lines == 1 else f"{lines} lines"
 
 
 def _same(asked: bytes, seen: Observation | None, disk: Snapshot) -> Observation:

@@ -29,7 +29,7 @@ from stockade_daemon.gate.observations import Observation, Observations, part_of
 from stockade_daemon.gate.paths import Resolved, resolve, spelled
 from stockade_daemon.gate.protected import Protected
 from stockade_daemon.gate.publish import Method, closed, method_for, publish, read_only, recheck, settled
-from stockade_daemon.gate.refusals import is_directory, moved, os_errors, too_large
+from stockade_daemon.gate.refusals import moved, named_as_directory, os_errors, too_large
 from stockade_daemon.gate.temporary import new_name
 from stockade_daemon.gate.threads import aside, finished
 from stockade_daemon.gate.workspace import Workspace
@@ -370,7 +370,7 @@ class Gate:
     def _may_write(self, place: Resolved) -> None:
         self._protected.check(place.real, place.asked)
         if place.status is None and place.as_directory:
-            raise is_directory(place.asked)
+            raise named_as_directory(place.asked)
         if place.status is not None and place.status.st_nlink > 1:
             with os_errors("look up", place.asked):
                 self._protected.check_links(place.status, place.asked)

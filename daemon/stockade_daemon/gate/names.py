@@ -26,16 +26,40 @@ def shown(name: bytes) -> str:
     return visible(name.decode("utf-8", "backslashreplace"))
 
 
+def told(name: bytes) -> str:
+    """`name` as a word of a sentence that tells it from every other.
+
+    Where it could be misread bare it stands in quotes, its own backslashes doubled.
+    """
+    try:
+        text = name.decode("utf-8")
+        plain = text == visible(text) == " ".join(text.split()) and not set(text) & {"\\", '"', ","}
+    except UnicodeDecodeError:
+        plain = False
+    if plain:
+        return text
+    escaped = visible(name.replace(b"\\", b"\\\\").decode("utf-8", "backslashreplace")).replace('"', '\\"')
+    blanks = {each for each in escaped if each != " " and each.isspace()}
+    return '"' + "".join(_escape(each) if each in blanks else each for each in escaped) + '"'
+
+
+def spelled_out(name: bytes) -> str:
+    """`name` in quotes, in ASCII: what is composed of several characters shows each."""
+    return '"' + name.decode("utf-8", "backslashreplace").encode("ascii", "backslashreplace").decode("ascii") + '"'
+
+
 def visible(text: str, *, keep: str = "") -> str:
     """`text` with everything a terminal would obey as an escape, except the characters of `keep`."""
     if text.isascii() and text.isprintable():
         return text
     return "".join(
-        character
-        if character in keep or unicodedata.category(character) not in _UNSAFE
-        else character.encode("unicode_escape").decode("ascii")
+        character if character in keep or unicodedata.category(character) not in _UNSAFE else _escape(character)
         for character in text
     )
+
+
+def _escape(character: str) -> str:
+    return character.encode("unicode_escape").decode("ascii")
 
 
 def body_of(key: str, name: bytes) -> dict[str, Json]:

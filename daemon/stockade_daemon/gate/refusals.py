@@ -94,6 +94,14 @@ def is_directory(path: bytes) -> GateRefusal:
     return GateRefusal("FS_IS_DIRECTORY", f"{shown(path)} is a directory. Name a file in it.")
 
 
+def named_as_directory(path: bytes) -> GateRefusal:
+    return GateRefusal(
+        "FS_IS_DIRECTORY",
+        f"The path {shown(path)} was given with a slash at its end, which names a directory. Leave the slash out, "
+        "or name a file in that directory.",
+    )
+
+
 def not_regular(path: bytes, what: str) -> GateRefusal:
     return GateRefusal(
         "FS_NOT_REGULAR_FILE",

@@ -8,7 +8,7 @@ from typing import Final
 
 from stockade_daemon.errors import GateRefusal, Refusal
 from stockade_daemon.gate.hidden import Hidden
-from stockade_daemon.gate.names import shown
+from stockade_daemon.gate.names import spelled_out, told
 from stockade_daemon.gate.paths import Resolved, resolve
 from stockade_daemon.gate.refusals import Moved
 from stockade_daemon.gate.workspace import Workspace
@@ -19,7 +19,7 @@ _OFFERED: Final = 3
 
 def not_found(workspace: Workspace, path: bytes, hidden: Hidden) -> GateRefusal:
     """FS_NOT_FOUND for `path`, with near names from the deepest directory of it that exists; none that is hidden."""
-    text = f"{shown(path)} does not exist."
+    text = f"{told(path)} does not exist."
     try:
         with resolve(workspace, path, hidden) as place:
             near = _near(place, hidden)
@@ -47,7 +47,25 @@ def _near(place: Resolved, hidden: Hidden) -> list[str]:
     close = difflib.get_close_matches(_folded(wanted), folded.values(), n=_OFFERED, cutoff=0.6)
     alike = sorted((name for name in names if folded[name] in close), key=lambda name: close.index(folded[name]))
     found = dict.fromkeys([*same, *alike])
-    return [shown(b"/".join(part for part in (above, name) if part)) for name in islice(found, _OFFERED)]
+    return [
+        f"{told(b'/'.join(part for part in (above, name) if part))}{_apart(wanted, name)}"
+        for name in islice(found, _OFFERED)
+    ]
+
+
+def _apart(wanted: bytes, name: bytes) -> str:
+    """What tells a name from one that looks like it, and from those that a tool can be given; mostly empty."""
+    try:
+        found, asked = name.decode("utf-8"), wanted.decode("utf-8")
+    except UnicodeDecodeError:
+        return " (a name that is not UTF-8; only a command in `shell` reaches it)"
+    if unicodedata.normalize("NFC", found) == unicodedata.normalize("NFC", asked):
+        return f" (composed of other, canonically equivalent Unicode characters: {spelled_out(name)})"
+    if _folded(name) == _folded(wanted):
+        return " (with other upper and lower case)"
+    if "".join(found.split()) == "".join(asked.split()):
+        return " (with other white space)"
+    return ""
 
 
 def _is_hidden(hidden: Hidden, covered: frozenset[bytes], above: bytes, name: bytes) -> bool:

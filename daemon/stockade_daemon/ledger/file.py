@@ -125,6 +125,20 @@ def _make(path: str) -> None:
         os.close(descriptor)
 
 
+def sync(path: str) -> None:
+    """Syncs what has been committed to the ledger at `path`: the write-ahead log, and its and the ledger's name.
+
+    A checkpoint that takes frames out of the log has synced them itself, before and after (sqlite.org/wal.html).
+    Raises OSError.
+    """
+    for each, flags in ((f"{path}-wal", 0), (os.path.dirname(os.path.abspath(path)), os.O_DIRECTORY)):
+        descriptor = os.open(each, os.O_RDONLY | os.O_CLOEXEC | flags)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
 def _sync_names(path: str) -> None:
     """SQLite syncs what it writes, and the names of its own files; that of the file which we made for it, and those
     of the directories that were made for us, are ours to sync (fsync(2)).

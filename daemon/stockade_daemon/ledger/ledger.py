@@ -6,6 +6,7 @@ facts that only have to be in order: they are durable when a later awaited chang
 milliseconds later in any case.
 """
 
+import asyncio
 import hashlib
 import json
 import os
@@ -18,9 +19,9 @@ from types import MappingProxyType
 from typing import Final
 
 from stockade_daemon import json_text
-from stockade_daemon.errors import RequestError
+from stockade_daemon.errors import InfrastructureFailure, RequestError
 from stockade_daemon.ledger import changes, queries
-from stockade_daemon.ledger.file import opened
+from stockade_daemon.ledger.file import opened, sync
 from stockade_daemon.ledger.followers import Followers, rung
 from stockade_daemon.ledger.readers import Readers
 from stockade_daemon.ledger.records import CallRecord, Decision, Resolution, SessionRecord, Unsettled
@@ -43,7 +44,8 @@ _EMPTY: Final[Mapping[str, Json]] = MappingProxyType({})
 class Ledger:
     """Open while the daemon runs; every method is called in the event loop that opened it."""
 
-    def __init__(self, writer: Writer, readers: Readers, followers: Followers) -> None:
+    def __init__(self, path: str, writer: Writer, readers: Readers, followers: Followers) -> None:
+        self._path = path
         self._writer = writer
         self._readers = readers
         self._followers = followers
@@ -65,7 +67,7 @@ class Ledger:
             try:
                 with Readers.open(path, remedy=remedy) as readers:
                     try:
-                        yield cls(writer, readers, followers)
+                        yield cls(path, writer, readers, followers)
                     finally:
                         followers.close()
             finally:
@@ -87,6 +89,18 @@ class Ledger:
         allows.
         """
         return "" if self._writer.failure is None else self._writer.failure.message
+
+    async def sync(self) -> None:
+        """Has the disk take what was awaited, so that it survives a power cut whatever the ledger was opened for.
+
+        Raises InfrastructureFailure (the disk).
+        """
+        try:
+            await asyncio.to_thread(sync, self._path)
+        except OSError as error:
+            raise InfrastructureFailure(
+                "FS_IO_ERROR", f"The ledger cannot be synced: {error.strerror}. Look at its disk, then repeat the call."
+            ) from error
 
     # Events.
 
@@ -314,10 +328,8 @@ class Ledger:
     async def ask(
         self, session_id: str, call_id: str, body: Mapping[str, Json], *, staged: bytes | None = None
     ) -> Event:
-        """The approval/asked event, and what a yes is to commit, in one transaction; `staged` replaces that of an
-        earlier ask of the call, and goes with its result.
-
-        Raises RequestError: NOT_FOUND (no such call), FAILED_PRECONDITION (it has its result already).
+        """The approval/asked event, and what a yes is to commit, in one transaction; `staged` replaces an earlier
+        ask's, and goes with the result. Raises RequestError: NOT_FOUND, FAILED_PRECONDITION (it has its result).
         """
         entry = _entry(session_id, changes.ASKED, call_id, body)
         return _event(entry, await self._writer.do(changes.ask(entry, staged)))

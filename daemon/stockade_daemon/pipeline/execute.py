@@ -11,6 +11,7 @@ from stockade_daemon.pipeline import outcomes
 from stockade_daemon.pipeline.context import CallUnderWay, Services
 from stockade_daemon.pipeline.dispatch import dispatch
 from stockade_daemon.pipeline.finalize import invalid, lossless
+from stockade_daemon.pipeline.learned import unshown
 from stockade_daemon.policy.subjects import Judged
 from stockade_daemon.registry.freezing import freeze
 from stockade_daemon.values import Outcome
@@ -102,9 +103,12 @@ def _authored(answered: Outcome, dispatched: Outcome | None, stage: str) -> Outc
         return replace(
             made, value=facts.value if kept else None, has_value=kept, content=content, context=answered.context
         )
-    # A picture is the body's alone.
+    # A picture is the body's alone, and so is what was shown: nothing is, where the text is another one.
     images = facts.images if answered.images is facts.images else ()
-    return replace(answered, has_value=True, images=images, layers=facts.layers, usage=facts.usage)
+    authored = replace(answered, learned=facts.learned)
+    if answered.content != facts.content or answered.value is not facts.value:
+        authored = unshown(authored)
+    return replace(authored, has_value=True, images=images, layers=facts.layers, usage=facts.usage)
 
 
 def _checked(outcome: Outcome, judged: Judged, under_way: CallUnderWay) -> Outcome:

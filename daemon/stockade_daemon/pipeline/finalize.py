@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from stockade_daemon import json_text
 from stockade_daemon.pipeline import outcomes
+from stockade_daemon.pipeline.learned import unshown
 from stockade_daemon.values import Manifest, Outcome
 
 MAX_VALUE_BYTES = 16 * 1024 * 1024
@@ -31,7 +32,10 @@ def finalize(outcome: Outcome, manifest: Manifest | None) -> Outcome:
     except ValueError as error:
         return invalid(outcome, f"the tool's text is not lossless JSON: {error}")
     cap = manifest.output_bytes if manifest is not None else 65536
-    return replace(outcome, content=_capped(outcome.content, cap))
+    content = _capped(outcome.content, cap)
+    if content != outcome.content:
+        outcome = unshown(outcome)  # of lines in the middle nobody knows whether they are still there
+    return replace(outcome, content=content)
 
 
 def lossless(outcome: Outcome) -> int:

@@ -3,7 +3,7 @@
     body → context       for the agent, after the result, whatever that is
     body → open          the gate reads; the body gets sealed bytes
     body → locate        the gate says where a path leads; a body with a view looks there itself
-    body → showed        remembered, and told to the gate when the call has succeeded
+    body → showed        remembered, and told to the gate when the call has succeeded (learned.py)
     body → list          the gate looks; the body gets a window of the names
     body → edit-intent   decided, asked about if the profile says so, committed
     body → write-intent  the same
@@ -99,6 +99,7 @@ async def run_function(services: Services, judged: Judged, under_way: CallUnderW
         usage=usage,
         context=talk.told.texts,
         effects=talk.proven() if talk.hung_up else "",
+        learned=outcome.learned,
     )
 
 
@@ -296,13 +297,10 @@ class _Conversation:
             value = json_text.parse(frame.blob[length:], max_bytes=len(frame.blob))
         except ValueError as error:
             raise ToolFailure("INVALID_TOOL_OUTPUT", f"the tool's value is not lossless JSON: {error}") from error
-        # Only now: a read that failed has shown nothing.
-        for seen in self._showed:
-            self._gate.showed(seen)
-            self._note("fs/observed", seen.body())
+        learned: list[tuple[str, Mapping[str, Json]]] = [("fs/observed", seen.body()) for seen in self._showed]
         if self._todos is not None:
-            self._note("todo/write", self._todos)
-        return Outcome(value=value, has_value=True, content=(text,), images=tuple(self._images))
+            learned.append(("todo/write", self._todos))
+        return Outcome(value=value, has_value=True, content=(text,), images=tuple(self._images), learned=tuple(learned))
 
     def _error(self, frame: Frame) -> Refusal:
         code, message = frame.header.get("code"), frame.header.get("message")

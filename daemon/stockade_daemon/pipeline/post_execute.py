@@ -8,6 +8,7 @@ from stockade_daemon.json_text import is_text
 from stockade_daemon.pipeline import outcomes
 from stockade_daemon.pipeline.context import CallUnderWay, Services
 from stockade_daemon.pipeline.finalize import lossless
+from stockade_daemon.pipeline.learned import unshown
 from stockade_daemon.policy.decisions import Accept, Block, PostDecision, Replace
 from stockade_daemon.policy.subjects import Finished, Judged
 from stockade_daemon.registry.freezing import freeze
@@ -42,7 +43,7 @@ async def post_execute(services: Services, judged: Judged, under_way: CallUnderW
         case Accept(content=content):
             assert content is not None
             body["decision"] = "content"
-            outcome = replace(outcome, content=content, images=())
+            outcome = unshown(replace(outcome, content=content, images=()))
         case Replace(value, content):
             body["decision"] = "value"
             outcome = _with_value(outcome, value, content)
@@ -61,7 +62,7 @@ async def post_execute(services: Services, judged: Judged, under_way: CallUnderW
 def _with_value(outcome: Outcome, value: Json, content: tuple[str, ...]) -> Outcome:
     if not outcome.ok:
         raise ExtensionFailed("", STAGE, "a value cannot be put in the place of a failure; accept, or block")
-    replaced = replace(outcome, value=value, has_value=True, content=content, images=())
+    replaced = unshown(replace(outcome, value=value, has_value=True, content=content, images=()))
     try:
         lossless(replaced)
     except ValueError as error:

@@ -18,6 +18,7 @@ from stockade_daemon.pipeline.context import CallUnderWay, Services
 from stockade_daemon.pipeline.execute import execute
 from stockade_daemon.pipeline.finalize import finalize
 from stockade_daemon.pipeline.guard import guard
+from stockade_daemon.pipeline.learned import learn
 from stockade_daemon.pipeline.observe import Observer, observe
 from stockade_daemon.pipeline.post_execute import Reviewed, post_execute
 from stockade_daemon.pipeline.pre_execute import pre_execute
@@ -70,6 +71,7 @@ async def run(
         code = "TOOL_OUTCOME_UNKNOWN" if under_way.dispatched else "TOOL_NOT_STARTED"
         reviewed = Reviewed(outcomes.failed(code, text), ())
     final = Reviewed(finalize(reviewed.outcome, judged.manifest), reviewed.context)
+    learn(services, judged, under_way, final.outcome)
     observe(observers, Settled(judged.session, under_way.call, judged.manifest, final.outcome))
     return final
 

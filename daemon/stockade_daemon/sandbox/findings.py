@@ -5,10 +5,13 @@ Pure: the same survey gives the same findings, so that hosts which are not at ha
 
 import errno
 import os
+import shlex
+import sys
 from collections.abc import Iterator
 from typing import Final, Literal
 
 from stockade_daemon.sandbox import user_namespaces
+from stockade_daemon.sandbox.library import RIPGREP
 from stockade_daemon.sandbox.survey import Answer, Survey
 from stockade_daemon.values import Finding, Layer
 
@@ -51,6 +54,7 @@ def _all(survey: Survey, layers: tuple[Layer, ...]) -> Iterator[Finding]:
     yield from _directory(survey)
     yield _open_files(survey)
     yield _git(survey)
+    yield _ripgrep(survey)
     yield Finding(
         "surroundings",
         "ok",
@@ -354,4 +358,16 @@ def _git(survey: Survey) -> Finding:
         "none in the directories that workers see",
         "Commands cannot use git; nothing else does.",
         "apt-get install git, dnf install git or apk add git",
+    )
+
+
+def _ripgrep(survey: Survey) -> Finding:
+    if survey.ripgrep:
+        return Finding("ripgrep", "ok", survey.ripgrep, "`grep` and `glob` search with it.")
+    return Finding(
+        "ripgrep",
+        "missing",
+        "its program is not in the daemon's Python environment",
+        "`grep` and `glob` fail; nothing else does.",
+        f"{shlex.quote(sys.executable)} -m pip install {shlex.quote(RIPGREP)}, then start the daemon again",
     )

@@ -7,6 +7,9 @@ import os
 import shlex
 import sys
 from pathlib import Path
+from typing import Final
+
+RIPGREP: Final = "ripgrep>=14.1,<15"  # the distribution whose program `grep` and `glob` run, as the package asks for it
 
 
 @functools.cache

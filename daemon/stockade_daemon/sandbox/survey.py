@@ -57,6 +57,7 @@ class Survey:
     open_files: int  # hard limit of the daemon
     surroundings: tuple[str, ...]  # hints of a container or a virtual machine
     git: str  # version; empty: none where workers look
+    ripgrep: str  # the program that workers get; empty: none is installed beside the daemon
 
 
 async def survey(place: Path, workspaces: tuple[Path, ...], uids: UidRange | None, mode: Mode) -> Survey:
@@ -121,6 +122,7 @@ def _assembled(kernel: dict[str, Any], place: Path, uids: UidRange | None, mode:
         open_files=resource.getrlimit(resource.RLIMIT_NOFILE)[1],
         surroundings=_surroundings(),
         git=_git(),
+        ripgrep=library.programs().get("rg", ""),
     )
 
 

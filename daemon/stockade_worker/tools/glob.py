@@ -55,6 +55,8 @@ def _where(pattern: str, path: str, base: Place, files: Files) -> tuple[Place, g
     """
     if "/" not in pattern:
         return base, globs.parse(pattern)
+    if pattern.startswith("~/") and not path.strip("./"):
+        files.locate("~/")  # the gate says what it says of every path that begins so
     known, rest = globs.fixed(pattern)
     if ".." in rest.split("/"):
         _refuse_upwards(pattern, path, files)

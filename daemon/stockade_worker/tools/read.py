@@ -7,11 +7,11 @@ from typing import Any
 from stockade_toolkit import Answer, OpenedFile, ToolError
 from stockade_worker import kinds
 from stockade_worker.broker import Broker
-from stockade_worker.frames import MAX_IMAGE, image_kind
+from stockade_worker.frames import MAX_IMAGE, MAX_SHOWN, image_kind
 from stockade_worker.tools import names, text
 
-_LONGEST_LINE = 2000  # characters; a longer line is cut, and then does not count as seen
-_MOST_BYTES = 50 * 1024  # of UTF-8: below what the model is given of a result, so that nothing is cut afterwards
+# Characters; a longer line is cut unless it alone is asked for, and then does not count as seen.
+_LONGEST_LINE = 2000
 
 
 def run(arguments: Mapping[str, Any], files: Broker) -> Answer:
@@ -83,12 +83,12 @@ def _window(lines: list[str], offset: int, limit: int) -> tuple[list[str], list[
     used = 0
     for number, line in enumerate(lines[offset - 1 : offset - 1 + limit], start=offset):
         text_of_it = line.removesuffix("\n")
-        if len(text_of_it) > _LONGEST_LINE:
+        if len(text_of_it) > _LONGEST_LINE and not (limit == 1 and _fits(line)):
             left_out = f"… [{len(text_of_it) - _LONGEST_LINE} characters of this line left out]"
             line = f"{line[:_LONGEST_LINE]}{left_out}{line[len(text_of_it) :]}"
             cut.append(number)
-        size = len(line.encode("utf-8", "surrogatepass"))
-        if used + size > _MOST_BYTES and shown:
+        size = _size(line)
+        if used + size > MAX_SHOWN and shown:
             break
         used += size
         shown.append(line)
@@ -101,6 +101,15 @@ def _window(lines: list[str], offset: int, limit: int) -> tuple[list[str], list[
     return shown, cut, whole
 
 
+def _size(line: str) -> int:
+    return len(line.encode("utf-8", "surrogatepass"))
+
+
+def _fits(line: str) -> bool:
+    """Whether a line can be shown whole, by itself."""
+    return _size(line.removesuffix("\n")) <= MAX_SHOWN
+
+
 def _for_model(path: str, value: dict[str, Any], lines: list[str]) -> str:
     if not lines:
         return f"{path} is empty{' but for its byte-order mark' if value['size'] else ''}."
@@ -111,9 +120,23 @@ def _for_model(path: str, value: dict[str, Any], lines: list[str]) -> str:
     if value["cut_lines"]:
         cut = len(value["cut_lines"])
         notes.append(f"{cut} long lines are cut and do not" if cut > 1 else "1 long line is cut and does not")
-        notes[-1] += " count as read"
+        notes[-1] += f" count as read; {_remedy(value['cut_lines'], lines)}"
     if lines[-1][-1] != "\n" and value["last_line"] == len(lines):
         notes.append("no newline at the end of the file")
     end = "" if body.endswith("\n") else "\n"
     note = "".join(f"; {each}" for each in notes)
     return f"{body}{end}[{path}: lines {value['first_line']}-{value['last_line']} of {len(lines)}{note}]"
+
+
+def _remedy(cut: list[int], lines: list[str]) -> str:
+    """How to see, or else to change, the lines that were cut."""
+    shown_alone = [number for number in cut if _fits(lines[number - 1])]
+    advice = []
+    if shown_alone:
+        which = "it" if len(cut) == 1 else "each" if shown_alone == cut else "those that are shorter"
+        advice.append(f"read {which} whole with limit=1 (offset={shown_alone[0]})")
+    if len(shown_alone) < len(cut):
+        longest = next(number for number in cut if number not in shown_alone)
+        which = f"line {longest} is longer than {MAX_SHOWN} bytes, so"
+        advice.append(f"{which} look at it and change it with a command in `shell`")
+    return "; ".join(advice)

@@ -42,16 +42,16 @@ class Places:
         return os.fsencode(text if text.startswith("/") else f"{self.workspace}/{text}")
 
 
-def evaluated(expression: str, what: str) -> Any:
+def evaluated(expression: Any, what: str) -> Any:
     """Raises Missing for what is prose and no expression."""
     try:
         code = compile(expression, "<case>", "eval")
-    except SyntaxError:
-        raise Missing(f"{what} in words: {expression[:80]!r}") from None
+    except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
+        raise Missing(f"{what} in words: {expression!r:.80}") from None
     try:
         return eval(code, {"__builtins__": __builtins__, "os": os})
-    except Exception as error:
-        raise Missing(f"{what} that cannot be evaluated ({error}): {expression[:80]!r}") from None
+    except (Exception, SystemExit) as error:
+        raise Missing(f"{what} that cannot be evaluated ({error}): {expression!r:.80}") from None
 
 
 def bytes_of(item: Mapping[str, Any], what: str) -> bytes:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.conformance.cases.filling import Places, bytes_of, evaluated
-from tests.conformance.cases.reading import KINDS, Case
+from tests.conformance.cases.reading import KINDS, Case, label
 from tests.conformance.cases.verdicts import Missing
 
 # The two ways in which the corpus describes a file that its own format cannot name.
@@ -19,7 +19,7 @@ _MANY: Final = re.compile(r"create (\w+?)(\d+)\.\.\1(\d+) each with (b'.*')$")
 
 def laid_out(case: Case, base: Path) -> Places:
     """Makes the directories of a case; nothing is in them."""
-    home = base / re.sub(r"\W", "-", case.id)
+    home = base / label(case.id)
     home.mkdir(mode=0o755)
     outside = home / "out"
     outside.mkdir()

@@ -1,11 +1,10 @@
 """The profile that a case runs under: `ci`, and what its config items change of it."""
 
-import re
 from collections.abc import Mapping
 from typing import Any, Final
 
 from tests.conformance.cases.filling import Places
-from tests.conformance.cases.reading import Case, calls_of
+from tests.conformance.cases.reading import Case, calls_of, label
 from tests.conformance.cases.verdicts import Missing
 
 _HELD: Final = {"root_is_symlink", "umask", "pause", "fault_injection"}  # said elsewhere than in a profile
@@ -17,7 +16,7 @@ _WAIT_S: Final = 60.0  # of an ask that will be answered; a hang detector
 
 
 def name_of(case: Case) -> str:
-    return "case-" + re.sub(r"[^a-z0-9]", "-", case.id.lower())
+    return f"case-{label(case.id)}"
 
 
 def asking(case: Case) -> set[str]:

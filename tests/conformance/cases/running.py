@@ -15,7 +15,7 @@ from tests.conformance.cases import asking, judging, pausing, planting, profiles
 from tests.conformance.cases.daemons import CaseDaemon, Shared, forget_peak, resident, running
 from tests.conformance.cases.filling import Places
 from tests.conformance.cases.playing import Player
-from tests.conformance.cases.reading import ITEMS, Case, calls_of, items_of
+from tests.conformance.cases.reading import ANYWHERE, ITEMS, Case, calls_of, items_of
 from tests.conformance.cases.replies import Played
 from tests.conformance.cases.verdicts import Fails, Missing, Verdict
 
@@ -45,7 +45,14 @@ async def run(
                 places[case.id] = _prepare(case, base, own)
             except Missing as missing:
                 verdicts[case.id] = Verdict(case.id, case.area, "SKIP", str(missing))
-                told(verdicts[case.id])
+            except Fails as failure:
+                verdicts[case.id] = Verdict(case.id, case.area, "FAIL", str(failure))
+            except Exception as error:  # as below: the others still run
+                why = f"the runner met {type(error).__name__}: {error}"
+                verdicts[case.id] = Verdict(case.id, case.area, "FAIL", why, trace=traceback.format_exc())
+            else:
+                continue
+            told(verdicts[case.id])
         turns = asyncio.Semaphore(jobs)
         async with Shared(base, own) as shared:
 
@@ -65,13 +72,20 @@ async def run(
 
 
 def _prepare(case: Case, base: Path, own: Path) -> Places:
-    """Directories and profile; both have to be there before the daemon is. Raises Missing for what cannot be asked."""
+    """Directories and profile; both have to be there before the daemon is. Raises Missing for what cannot be asked,
+    Fails for a case that is at fault itself."""
+    if case.fault:
+        raise Fails(f"the case is malformed: {case.fault}")
     if lacking := judging.missing(case.id, case.expect):
         raise Missing(lacking)
     for item in items_of(case.calls):
-        kind = next(name for name in ITEMS if name in item)
-        if more := sorted(set(item) - {kind} - ITEMS[kind] - ({"args"} if kind == "tool" else set())):
+        kind = next((name for name in ITEMS if name in item), None)
+        if kind is None:
+            raise Missing(f"a way to play {', '.join(sorted(item)) or 'an empty item'}")
+        if more := sorted(set(item) - {kind} - ITEMS[kind] - ANYWHERE):
             raise Missing(f"a way to play {', '.join(more)}")
+        if strange := [each for each in item.get("batch_in_order", ()) if "tool" not in each]:
+            raise Missing(f"a way to play {', '.join(sorted(strange[0]))} within a turn")
         if "then" in item and not asking.known(item["then"]):
             raise Missing(f"a way to answer {item['then'][:80]!r}")
         for name in ("outside", "at_pause", "while_pending"):
@@ -91,7 +105,7 @@ def _prepare(case: Case, base: Path, own: Path) -> Places:
 def _must_compile(code: str, what: str) -> None:
     try:
         compile(code, "<case>", "exec")
-    except SyntaxError:
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise Missing(f"`{what}` in words: {code[:80]!r}") from None
 
 
@@ -99,7 +113,7 @@ async def _verdict(case: Case, places: Places, shared: Shared, base: Path, own: 
     started = time.monotonic()
 
     def verdict(word: Any, why: str = "", trace: str = "") -> Verdict:
-        return Verdict(case.id, case.area, word, why.replace("\n", "\\n"), time.monotonic() - started, trace)
+        return Verdict(case.id, case.area, word, why, time.monotonic() - started, trace)
 
     try:
         async with asyncio.timeout(_CASE_S), _daemon(case, shared, base, own) as (daemon, connection):

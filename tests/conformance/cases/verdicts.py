@@ -19,7 +19,9 @@ class Verdict:
     trace: str = ""  # of a fault of the runner's own
 
     def __str__(self) -> str:
-        return f"{self.word} {self.id}" + (f": {self.why}" if self.why else "")
+        """One line that every stream takes."""
+        line = f"{self.word} {self.id}" + (f": {self.why}" if self.why else "")
+        return line.replace("\n", "\\n").encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 class Fails(Exception):

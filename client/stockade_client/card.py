@@ -1,0 +1,114 @@
+"""The card of an ask as styled text: all of what a person is shown before saying yes.
+
+Nothing in it is markup, and everything hidden is made visible: the text is from a model, or from whoever spoke to it.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Final
+
+from rich.console import Group
+from rich.panel import Panel
+from rich.text import Text
+
+from stockade_client.approvals import Ask
+from stockade_client.events_text import scalar
+from stockade_client.results import Json
+from stockade_client.visible import segments, visible
+
+WIDTH: Final = 110  # lines longer than this are hard to read however wide the terminal
+
+_DIFFERENCE_STYLES: Final = (
+    ("+++", "bold"),
+    ("---", "bold"),
+    ("@@", "cyan"),
+    ("+", "green"),
+    ("-", "red"),
+)
+_BETWEEN: Final = " · "
+_WHERE: Final = ("tool", "profile", "workspace", "path", "operation", "added", "removed")
+_BOUND: Final = ("session", "profile_digest", "before", "after")  # what the answer is bound to besides
+_SHOWN_APART: Final = frozenset({"title", "arguments", "difference", "reason", *_WHERE, *_BOUND})
+
+
+def text(content: str, style: str = "") -> Text:
+    """The content with hidden characters shown as escapes, set off from text that merely looks like them."""
+    made = Text(style=style)
+    for piece, hidden in segments(content):
+        made.append(piece, style="reverse" if hidden else None)
+    return made
+
+
+def difference(content: str) -> Text:
+    """A unified difference, coloured by line."""
+    made = Text()
+    for line in content.split("\n"):
+        style = next((style for prefix, style in _DIFFERENCE_STYLES if line.startswith(prefix)), "")
+        made.append_text(text(line, style))
+        made.append("\n")
+    made.rstrip()
+    return made
+
+
+def title(ask: Ask) -> str:
+    """What the call would do, in its tool's words, as they came: for `text` or `visible`."""
+    return _as_text(ask.card.get("title") or ask.tool)
+
+
+def parts(ask: Ask) -> list[Text]:
+    """All of the card but its title, part by part, whatever keys it has.
+
+    Only two things are left out: empty values, and the arguments where the exact difference that they make is shown.
+    """
+    shown = {name: value for name, value in ask.card.items() if value not in (None, "", [], {})}
+    made = [_inline(shown, _WHERE)] if any(name in shown for name in _WHERE) else []
+    if "reason" in shown:
+        made.append(text(_as_text(shown["reason"])))
+    arguments = shown.get("arguments", {})
+    if "difference" not in shown:
+        made.extend(
+            [_argument(name, value) for name, value in arguments.items()]
+            if isinstance(arguments, dict)
+            else [text(_as_text(arguments))]
+        )
+    made.extend(_argument(name, value) for name, value in shown.items() if name not in _SHOWN_APART)
+    if "difference" in shown:
+        made.append(difference(_as_text(shown["difference"])))
+    if any(name in shown for name in _BOUND):
+        made.append(_inline(shown, _BOUND))
+    return made
+
+
+def card(ask: Ask, *, width: int = WIDTH) -> Panel:
+    """The card in a frame."""
+    return Panel(
+        Group(*parts(ask)),
+        title=Text(" ").append_text(text(title(ask), "bold")).append(" "),
+        title_align="left",
+        subtitle=Text(f" card {ask.shown_hash[:8]} "),
+        subtitle_align="right",
+        border_style="yellow",
+        width=width,
+    )
+
+
+def _inline(shown: Mapping[str, Json], names: tuple[str, ...]) -> Text:
+    """Short facts side by side."""
+    facts = (f"{name} {_fact(scalar(shown[name]))}" for name in names if name in shown)
+    return Text(_BETWEEN.join(facts), style="dim")
+
+
+def _fact(value: str) -> str:
+    """A file may be named as if other facts followed it."""
+    return visible(json.dumps(value, ensure_ascii=False) if _BETWEEN.strip() in value else value)
+
+
+def _argument(name: str, value: Json) -> Text:
+    shown = text(_as_text(value))
+    made = Text().append(f"{visible(name)}: ", style="bold")
+    # Text of several lines starts on its own, so that its columns stand as they are in it.
+    return made.append("\n").append_text(shown) if "\n" in shown.plain else made.append_text(shown)
+
+
+def _as_text(value: Json) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
