@@ -16,7 +16,7 @@ PROTOC = PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m grpc_tools.protoc -I pr
 unexport PYTHONPATH PYTHONHOME
 
 .DELETE_ON_ERROR:
-.PHONY: help install proto proto-check catalog check test probes cases examples faults rivals swap mishaps cuts soak bench proxy demo wheel force
+.PHONY: help install proto proto-check catalog check test probes cases examples faults rivals races swap mishaps cuts soak bench proxy demo wheel force
 
 help:  ## list these verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -61,6 +61,9 @@ faults: $(STAMP)  ## kill daemon, zygote, mounter or worker in the middle of cal
 
 rivals: $(STAMP)  ## two sessions and an outside writer at one workspace, nothing lost; ARGS: --seconds, --seed
 	$(BIN)/python -m tests.rivals $(ARGS)
+
+races: $(STAMP)  ## fifty answers race to one ask across two kills of the daemon; ARGS: --rounds, --seed
+	$(BIN)/python -m tests.races $(ARGS)
 
 swap: $(STAMP)  ## 10,000 writes at a directory that becomes a link out all the time; ARGS: --writes, --calls, --seed, --walk
 	$(BIN)/python -m tests.swap $(ARGS)

@@ -103,7 +103,7 @@ async def serve(start: Start) -> None:
                 async with (
                     sessions.profiles.kept(config.profile_directories, sessions.follow),
                     toolbox.kept(wait_s=_TOOLS_S),
-                    Engine.start(services, sessions, observers, grace_s=grace_s) as engine,
+                    Engine.start(services, sessions, observers, grace_s=grace_s, last=is_private) as engine,
                     outside.noticed(ledger, sessions),
                     serving(config.socket, services, engine, rules, callers, listening) as addresses,
                 ):
@@ -141,7 +141,7 @@ def services_of(ledger: Ledger, pool: Pool, outputs: Path, durability: Durabilit
     return Services(
         ledger=ledger,
         pool=pool,
-        approvals=Approvals(record=ledger.append, note=ledger.note),
+        approvals=Approvals(ledger),
         tools=Generations(Registry.load()),
         describing=_describing(pool),
         outputs=outputs,

@@ -68,8 +68,10 @@ OF_EVENTS: Final[dict[str, str]] = {
     "call/profile": "pre-execute chose a narrower profile for this call: `digest`, `before`, and the `tightening`",
     "call/arguments": "pre-execute has rewritten the arguments: `arguments`, their `digest`, and the `card` with them",
     "policy/pre-execute": "the rules have decided: `decision`, `reason`",
-    "approval/asked": "somebody has to be asked: `ask_id`, `card`, `shown_hash`, `expires_ms`",
-    "approval/decided": "the ask is over: `outcome` (allowed, or the code), `reason`",
+    "approval/asked": "somebody has to be asked: `ask_id`, `card`, `shown_hash`, `expires_ms`; "
+    "`at` arguments or effects, and `wait_s`, with which a later daemon goes on",
+    "approval/decided": "the ask is over: `outcome` (allowed, or the code), `reason`; "
+    "of an answer `decision_id` and `said`",
     "policy/guards": "the guards have looked: `decision`, how many there are",
     "call/dispatched": "a worker is about to get the body: `access`, `layers`",
     "call/attempt": "a listener of tools/execute asked for another attempt: `number`, and `decision` (`run`, "

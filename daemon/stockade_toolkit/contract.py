@@ -112,8 +112,12 @@ class Files(Protocol):
         Only for a tool that is declared with `observes=True`.
         """
 
-    def edit(self, file: OpenedFile, spans: list[Span]) -> Committed:
-        """States an edit intent; returns when it has been decided, perhaps asked about, and committed."""
+    def edit(self, file: OpenedFile, spans: list[Span], *, places: int | list[int] | None = None) -> Committed:
+        """States an edit intent; returns when it has been decided, perhaps asked about, and committed.
+
+        places: of a built-in tool, how many places its result will tell of: for when the daemon ends while somebody is
+        asked, and the next one makes the result.
+        """
 
     def write(self, path: str, content: bytes) -> Committed:
         """States a write intent: these are the bytes of the file, or of a new one, from now on; returns as `edit` does.

@@ -52,10 +52,11 @@ class Broker:
     def showed(self, file: OpenedFile, first: int, last: int) -> None:
         self._ask({"type": "showed", "handle": file.handle, "first": first, "last": last})
 
-    def edit(self, file: OpenedFile, spans: list[Span]) -> Committed:
+    def edit(self, file: OpenedFile, spans: list[Span], *, places: int | list[int] | None = None) -> Committed:
         borders = [[span.start, span.end, len(span.replacement)] for span in spans]
         blob = b"".join(span.replacement for span in spans)
-        return _committed(self._ask({"type": "edit-intent", "handle": file.handle, "spans": borders}, blob).header)
+        header: dict[str, object] = {"type": "edit-intent", "handle": file.handle, "spans": borders, "places": places}
+        return _committed(self._ask(header, blob).header)
 
     def write(self, path: str, content: bytes, *, encoding_chosen: bool = True) -> Committed:
         """`encoding_chosen` is false where the content is text that is UTF-8 only because nobody said otherwise: over

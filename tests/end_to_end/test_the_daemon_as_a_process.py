@@ -124,31 +124,6 @@ async def test_killed_in_mid_call_it_leaves_no_worker_and_tells_what_is_proven(
     assert stockaded.end() == 0
 
 
-async def test_a_call_that_waited_for_an_approval_was_not_started(
-    stockaded: Stockaded, stockade: Stockade, workspace: Path
-) -> None:
-    profile = stockaded.directory / "profiles"
-    profile.mkdir()
-    (profile / "asking.toml").write_text('[approval]\ncommands = "ask"\nwait_s = 600\n')
-    with stockaded.configuration.open("a") as configuration:
-        configuration.write(f'[profiles]\npaths = ["{profile}"]\n')
-    stockaded.start()
-    async with (
-        connect(stockaded.address) as daemon,
-        daemon.session(workspace=workspace, profile="asking", id="s") as session,
-    ):
-        call = await session.start("shell", command="echo never")
-        async with session.events(follow=True) as events:
-            async for event in events:
-                if event.type == "approval/asked":
-                    break
-        stockaded.end(signal.SIGKILL)
-    stockaded.start()
-    result = recorded(stockade("ledger", call.call_id, "--json", daemon=stockaded).stdout, "tool/result")
-    assert result["error"]["code"] == "TOOL_NOT_STARTED"
-    assert stockaded.end() == 0
-
-
 def recorded(lines: str, type: str) -> dict[str, Any]:
     """The body of the one event of this type."""
     (body,) = [event["body"] for event in map(json.loads, lines.splitlines()) if event["type"] == type]

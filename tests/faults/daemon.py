@@ -94,7 +94,7 @@ def install(injector: Injector) -> None:
 
     _after(Ledger, "start_call", at("recorded"))
     _after(run, "pre_execute", at("decided"))
-    _before(Approvals, "_outcome", at("asked"))
+    _before(Approvals, "_wait", at("asked"))
     _before(Ledger, "dispatched", at("worker taken"))
     _after(Ledger, "dispatched", at("dispatched"))
     _after(Gate, "read", at("read opened"))

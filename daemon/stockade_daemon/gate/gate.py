@@ -10,7 +10,7 @@ file work goes to threads.
 
 import os
 import secrets
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -18,6 +18,7 @@ from stockade_daemon.errors import GateRefusal, ToolFailure
 from stockade_daemon.gate import attributes, locating, outside, repositories, suggest
 from stockade_daemon.gate.content import MAX_FILE_BYTES, Snapshot, require_regular, sealed, take
 from stockade_daemon.gate.decision import admit_edit, plan_edit, plan_write
+from stockade_daemon.gate.fingerprints import Fingerprint, fingerprint
 from stockade_daemon.gate.hidden import Hidden, not_to_be_written
 from stockade_daemon.gate.intents import Committed, EditIntent, Planned, WriteIntent
 from stockade_daemon.gate.listing import Listed
@@ -278,6 +279,10 @@ class Gate:
         """The directories of the `most` files observed last, one for each, absolute."""
         parents = (path.rpartition(b"/")[0] for path in self._seen.latest(most))
         return [os.path.join(self._workspace.path, os.fsdecode(parent)) for parent in parents]
+
+    async def fingerprints(self, paths: Sequence[str]) -> list[Fingerprint | None]:
+        """Of regular files, what tells whether they have changed; None for what is none, or cannot be read."""
+        return await aside(lambda: [fingerprint(self._workspace, self._hidden, path) for path in paths])
 
     def hides(self, path: bytes) -> bool:
         """Whether a name of the workspace is one that this session must not see."""

@@ -17,6 +17,7 @@ SESSION_OPENED = "session/opened"
 SESSION_PROFILE = "session/profile"
 SESSION_CLOSED = "session/closed"
 ASKED = "approval/asked"
+DECIDED = "approval/decided"
 TOOL_CALL = "tool/call"
 CALL_DISPATCHED = "call/dispatched"
 TOOL_RESULT = "tool/result"
@@ -25,8 +26,10 @@ CALL_RESOLVED = "call/resolved"
 # These move a session or a call to another state, so they are recorded by the change that does it and by no
 # other.
 RESERVED = frozenset(
-    {SESSION_OPENED, SESSION_PROFILE, SESSION_CLOSED, TOOL_CALL, CALL_DISPATCHED, TOOL_RESULT, CALL_RESOLVED}
+    {SESSION_OPENED, SESSION_PROFILE, SESSION_CLOSED, ASKED, TOOL_CALL, CALL_DISPATCHED, TOOL_RESULT, CALL_RESOLVED}
 )
+# The output part that holds what is to be committed when the call's ask is answered with yes; gone with its result.
+STAGED = "staged"
 
 
 def open_session(record: SessionRecord, entry: Entry) -> Callable[[Transaction], SessionRecord]:
@@ -134,6 +137,7 @@ def settle(entry: Entry, outputs: Mapping[str, bytes]) -> Callable[[Transaction]
     def change(transaction: Transaction) -> Recorded:
         tail = transaction.open_tail(entry.session_id)
         _move(transaction, tail, entry, "settled")
+        _unstage(transaction, tail, entry)
         _keep(transaction, tail, entry, outputs)
         return entry.record(transaction)
 
@@ -191,16 +195,20 @@ def remove_session(session_id: str, before_ms: int) -> Callable[[Transaction], b
     return change
 
 
-def ask(entry: Entry) -> Callable[[Transaction], Recorded]:
-    """Records that somebody is asked about a call, which has no result yet. What its event was given."""
+def ask(entry: Entry, staged: bytes | None) -> Callable[[Transaction], Recorded]:
+    """Records that somebody is asked about a call, which has no result yet, and what a yes is to commit in the place of
+    what an earlier ask had staged. What its event was given."""
 
     def change(transaction: Transaction) -> Recorded:
-        transaction.open_tail(entry.session_id)
+        tail = transaction.open_tail(entry.session_id)
         found = queries.call(transaction.connection, entry.session_id, entry.call_id)
         if found is None:
             raise _no_call(entry)
         if found.state == "settled":
             raise _has_its_result(entry)
+        _unstage(transaction, tail, entry)
+        if staged is not None:
+            _keep(transaction, tail, entry, {STAGED: staged})
         return entry.record(transaction)
 
     return change
@@ -222,6 +230,13 @@ def _has_its_result(entry: Entry) -> RequestError:
     return RequestError(
         "FAILED_PRECONDITION",
         f"The call {entry.call_id!r} of session {entry.session_id!r} has its result already; read that one.",
+    )
+
+
+def _unstage(transaction: Transaction, tail: Tail, entry: Entry) -> None:
+    transaction.connection.execute(
+        "DELETE FROM outputs WHERE session_no = ? AND call_id = ? AND part = ?",
+        (tail.session_no, entry.call_id, STAGED),
     )
 
 

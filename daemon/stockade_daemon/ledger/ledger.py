@@ -24,7 +24,7 @@ from stockade_daemon.ledger import changes, queries
 from stockade_daemon.ledger.file import opened, sync
 from stockade_daemon.ledger.followers import Followers, rung
 from stockade_daemon.ledger.readers import Readers
-from stockade_daemon.ledger.records import CallRecord, Resolution, SessionRecord, Unsettled
+from stockade_daemon.ledger.records import CallRecord, Decision, Resolution, SessionRecord, Unsettled
 from stockade_daemon.ledger.writer import Entry, Recorded, Writer
 from stockade_daemon.values import Durability, Event, Json
 
@@ -116,13 +116,12 @@ class Ledger:
         """Records an event. `body` is rendered at once: what happens to it afterwards does not change the
         record. `by`: the name of the principal that caused it; None: whoever started the call, or the daemon.
 
-        Raises RequestError (NOT_FOUND: no such session; FAILED_PRECONDITION: it is closed; where somebody is asked:
-        no such call, or it has its result), InfrastructureFailure (the disk), ValueError or TypeError (a type that
+        Raises RequestError (NOT_FOUND: no such session; FAILED_PRECONDITION: it is closed),
+        InfrastructureFailure (the disk), ValueError or TypeError (a type that
         another method records, or a body that is not JSON).
         """
         entry = _entry(session_id, _free(type), call_id, body, by)
-        change = changes.ask(entry) if type == changes.ASKED else entry.record
-        return _event(entry, await self._writer.do(change))
+        return _event(entry, await self._writer.do(entry.record))
 
     def note(
         self,
@@ -325,6 +324,23 @@ class Ledger:
             session_id, changes.CALL_RESOLVED, call_id, {"outcome": "done" if done else "not-done", "note": note}, by
         )
         return await self._writer.do(changes.resolve(entry, Resolution(done, note, entry.time_ms)))
+
+    async def ask(
+        self, session_id: str, call_id: str, body: Mapping[str, Json], *, staged: bytes | None = None
+    ) -> Event:
+        """The approval/asked event, and what a yes is to commit, in one transaction; `staged` replaces an earlier
+        ask's, and goes with the result. Raises RequestError: NOT_FOUND, FAILED_PRECONDITION (it has its result).
+        """
+        entry = _entry(session_id, changes.ASKED, call_id, body)
+        return _event(entry, await self._writer.do(changes.ask(entry, staged)))
+
+    async def staged(self, session_id: str, call_id: str) -> bytes | None:
+        """What `ask` was given last for a call without a result."""
+        return await self.output(session_id, call_id, changes.STAGED)
+
+    async def decision(self, ask_id: str) -> Decision | None:
+        """How an ask ended, whenever that was; None where it has not, or there is none."""
+        return await self._readers.do(lambda connection: queries.decision(connection, ask_id))
 
     async def output(self, session_id: str, call_id: str, part: str) -> bytes | None:
         """What `settle` was given as that part, or a large value's JSON text; None where there is none."""

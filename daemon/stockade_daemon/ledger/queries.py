@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from stockade_daemon.ledger.records import CallRecord, Resolution, SessionRecord, Unsettled
+from stockade_daemon.ledger.records import CallRecord, Decision, Resolution, SessionRecord, Unsettled
 from stockade_daemon.ledger.versions import upcast
 from stockade_daemon.values import Event, Json
 
@@ -112,6 +112,20 @@ def output(connection: sqlite3.Connection, session_id: str, call_id: str, part: 
         (session_id, call_id, part),
     ).fetchone()
     return None if row is None else bytes(row[0])
+
+
+def decision(connection: sqlite3.Connection, ask_id: str) -> Decision | None:
+    """The decision of this ask. The expression is that of the index `decisions`."""
+    row = connection.execute(
+        "SELECT s.session_id, s.principal, e.body, e.version, e.principal, e.time_ms"
+        " FROM events AS e JOIN sessions AS s USING (session_no)"
+        " WHERE e.type = 'approval/decided' AND json_extract(e.body, '$.ask_id') = ?",
+        (ask_id,),
+    ).fetchone()
+    if row is None:
+        return None
+    session_id, owner, body, version, principal, time_ms = row
+    return Decision(session_id, owner, _body("approval/decided", version, body), principal, time_ms)
 
 
 def unsettled(connection: sqlite3.Connection) -> list[Unsettled]:

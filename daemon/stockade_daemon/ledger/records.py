@@ -55,6 +55,17 @@ class Resolution:
 
 
 @dataclass(frozen=True, slots=True)
+class Decision:
+    """How an ask ended: the body of its approval/decided event, and whose it was."""
+
+    session_id: str
+    session_principal: str  # whose session it is; empty: it was opened before that was recorded
+    body: Mapping[str, Json]
+    principal: str  # who answered, or the daemon
+    time_ms: int  # milliseconds since 1970, UTC
+
+
+@dataclass(frozen=True, slots=True)
 class Unsettled:
     """A call without a result, found when the ledger is opened: the daemon stopped while it was under way."""
 

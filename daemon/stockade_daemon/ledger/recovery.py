@@ -1,7 +1,8 @@
 """What a call came to that the daemon did not live to settle: only what ledger and disk prove, and else
 "unknown".
 
-    never dispatched                                TOOL_NOT_STARTED; also when it waited for an approval
+    never dispatched                                TOOL_NOT_STARTED; also when it waited for an approval,
+                                                    and cannot go on
     dispatched, no transaction begun                TOOL_OUTCOME_UNKNOWN, effects: none (proven)
     a transaction begun and committed               … effects: committed: PATH
     a transaction begun, its commit not recorded    the disk is asked (`prove`):

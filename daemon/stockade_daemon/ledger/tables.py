@@ -94,4 +94,9 @@ ALTER TABLE calls ADD COLUMN principal TEXT NOT NULL DEFAULT '';
 ALTER TABLE events ADD COLUMN principal TEXT NOT NULL DEFAULT '';
 """
 
-SCHEMAS: Final = (_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4)
+# The one decision of an ask is found by the ask's id, also by a daemon that never saw it.
+_VERSION_5: Final = """
+CREATE INDEX decisions ON events (json_extract(body, '$.ask_id')) WHERE type = 'approval/decided';
+"""
+
+SCHEMAS: Final = (_VERSION_1, _VERSION_2, _VERSION_3, _VERSION_4, _VERSION_5)

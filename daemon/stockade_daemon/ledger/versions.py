@@ -41,7 +41,20 @@ def _usage_says_where_it_comes_from(body: Body) -> Body:
     return body | {"usage": nothing | body.get("usage", {})}
 
 
+def _asks_say_how_to_go_on(body: Body) -> Body:
+    """approval/asked 1 → 2: whether it is about arguments or a change, and how long it waits. A daemon that recorded
+    version 1 had kept nothing to go on with."""
+    return {"at": "", "wait_s": 0.0} | body
+
+
+def _decisions_say_which_answer(body: Body) -> Body:
+    """approval/decided 1 → 2: the answer's own id; without one no repetition can be told from another answer."""
+    return {"decision_id": "", "said": ""} | body
+
+
 # By type: the step from version 1 to 2, from 2 to 3, and so on.
 _STEPS: Final[Mapping[str, tuple[Callable[[Body], Body], ...]]] = {
+    "approval/asked": (_asks_say_how_to_go_on,),
+    "approval/decided": (_decisions_say_which_answer,),
     "tool/result": (_usage_says_where_it_comes_from,),
 }

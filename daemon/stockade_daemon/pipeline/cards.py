@@ -1,8 +1,13 @@
-"""Cards: what a person is shown of a call. JSON objects, pure functions of frozen values."""
+"""Cards: what a person is shown of a call. JSON objects, pure functions of frozen values.
+
+Titles, and differences, have nothing in them that a terminal obeys. Arguments are the exact ones, since they are what a
+yes is bound to: whoever shows them makes visible what hides in them, and says how long they are (`lengths`).
+"""
 
 import re
 
 from stockade_daemon.gate.intents import Planned
+from stockade_daemon.gate.names import visible
 from stockade_daemon.pipeline import views
 from stockade_daemon.policy.subjects import Judged
 from stockade_daemon.values import Json
@@ -15,7 +20,7 @@ def title(judged: Judged) -> str:
     """The manifest's template with the arguments' texts; one line."""
     # In one pass, so that braces in an argument are only text.
     text = re.sub(r"\{(\w+)\}", lambda found: _shown(judged.call.arguments.get(found[1])), judged.manifest.card_title)
-    text = " ".join(text.split())
+    text = visible(" ".join(re.sub(r"\s*[\r\n]\s*", " ⏎ ", text.strip()).split()))
     return text if len(text) <= _LONGEST_TITLE else f"{text[: _LONGEST_TITLE - 1]}…"
 
 
@@ -42,6 +47,11 @@ def for_arguments(judged: Judged, reason: str) -> dict[str, Json]:
         "profile_digest": profile.digest,
         "reason": reason,
         "arguments": judged.call.arguments,
+        "lengths": {
+            name: {"characters": len(text), "lines": text.count("\n") + 1}
+            for name, text in judged.call.arguments.items()
+            if isinstance(text, str)
+        },
     }
 
 

@@ -1,9 +1,10 @@
 """What stages share: the rooms' services, a live session, a call under way."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from stockade_daemon.gate.gate import Gate
 from stockade_daemon.gate.workspace import Workspace
@@ -25,6 +26,9 @@ from stockade_daemon.registry.registry import Registry
 from stockade_daemon.sandbox.pool import Pool
 from stockade_daemon.sandbox.room import Hidden
 from stockade_daemon.values import Call, Durability, Json, Outcome, Profile, Session
+
+if TYPE_CHECKING:
+    from stockade_daemon.pipeline.binding import Bound
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +82,15 @@ class CallUnderWay:
     stop: Stop
     clock: Clock
     tools: Registry  # the generation that was current when the call was taken
+    current: Callable[[], Awaitable[LiveSession]]  # its session as it is now; raises RequestError
+    began: str  # digest of the session's profile when the call was taken
     place: Place = field(default_factory=Place)  # among the calls of its turn
     since_ms: int = 0  # when it was taken, milliseconds since 1970, UTC
     waits_for_worker: bool = False
     settled: asyncio.Event = field(default_factory=asyncio.Event)
     record: CallRecord | None = None  # what the ledger has of it; set before `settled`, None where it cannot record
     dispatched: bool = False  # the body may have run
+    bound: "Bound | None" = None  # to what a yes to its arguments is bound
     card: Mapping[str, Json] | None = None  # the pending one, of the arguments as they stand; None: it cannot be shown
     task: asyncio.Task[None] | None = None
 

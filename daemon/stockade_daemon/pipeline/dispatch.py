@@ -16,7 +16,8 @@ from stockade_daemon.values import Body, Outcome
 async def dispatch(services: Services, judged: Judged, under_way: CallUnderWay) -> Outcome:
     """Runs the body in a worker of its own.
 
-    Raises Aborted(ABORTED_BEFORE_DISPATCH) where a stop came first, SandboxFailure where there is no worker.
+    Raises Aborted(ABORTED_BEFORE_DISPATCH) where a stop came first, SandboxFailure where there is no worker,
+    PolicyRefusal (APPROVAL_MISMATCH, DENIED) where the call was approved and what was shown is no longer so.
     """
     session_id, call_id = judged.session.session_id, judged.call.call_id
     async with AsyncExitStack() as stack:
@@ -34,6 +35,8 @@ async def dispatch(services: Services, judged: Judged, under_way: CallUnderWay) 
             raise before_dispatch(stopped) from None
         finally:
             under_way.waits_for_worker = False
+        if under_way.bound is not None:
+            under_way.bound = await under_way.bound.launch()
         # Durable before the worker hears: after a crash this is what tells "not started" from "outcome unknown".
         await services.ledger.dispatched(
             session_id,
@@ -44,6 +47,15 @@ async def dispatch(services: Services, judged: Judged, under_way: CallUnderWay) 
         run = run_command if judged.manifest.body is Body.COMMAND else run_function
         try:
             with under_way.clock.running():
-                return await run(services, judged, under_way, worker)
+                outcome = await run(services, judged, under_way, worker)
+            if under_way.bound is not None and not await under_way.bound.ran():
+                return outcomes.failed(
+                    "APPROVAL_MISMATCH",
+                    "a script that the command runs was changed while it ran, so what ran may not be what was shown; "
+                    "what it printed is withheld, what it had changed was discarded. Repeat the call with a new id.",
+                    layers=outcome.layers,
+                    usage=outcome.usage,
+                )
+            return outcome
         except Refusal as refusal:
             return outcomes.refused(refusal, layers=worker.layers)

@@ -8,29 +8,31 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from types import MappingProxyType
 
-from stockade_daemon.errors import ArgumentsRefusal, InfrastructureFailure, PolicyRefusal, Refusal, RequestError
-from stockade_daemon.ledger.records import CallRecord, SessionRecord
-from stockade_daemon.pipeline import cards, outcomes, views
-from stockade_daemon.pipeline.arguments import INLINE_ARGUMENTS, recorded_arguments, too_many
+from stockade_daemon.errors import InfrastructureFailure, Refusal, RequestError
+from stockade_daemon.ledger.records import CallRecord, SessionRecord, Unsettled
+from stockade_daemon.pipeline import outcomes, views
 from stockade_daemon.pipeline.context import CallUnderWay, LiveSession, Services
 from stockade_daemon.pipeline.finalize import finalize
-from stockade_daemon.pipeline.identity import check_call_id, check_same, frozen
+from stockade_daemon.pipeline.identity import check_call_id, check_same
 from stockade_daemon.pipeline.listing import Listed, listed
+from stockade_daemon.pipeline.looking import looked_at
 from stockade_daemon.pipeline.observe import Observer, observe
-from stockade_daemon.pipeline.output import PARTS, Output, file_of
+from stockade_daemon.pipeline.output import PARTS, Output, file_of, synced
 from stockade_daemon.pipeline.post_execute import Reviewed
 from stockade_daemon.pipeline.recover import recover
 from stockade_daemon.pipeline.run import run
-from stockade_daemon.pipeline.scheduler import Scheduler, cancelled
+from stockade_daemon.pipeline.scheduler import Scheduler, cancelled, parked
 from stockade_daemon.pipeline.sessions import Sessions
 from stockade_daemon.pipeline.stop import Cause, Clock, Stop
 from stockade_daemon.pipeline.stopped import ended_by
+from stockade_daemon.pipeline.taking_up import take_up
 from stockade_daemon.pipeline.turn import Place, Turn, Wanted, as_wanted
+from stockade_daemon.pipeline.waited import Waited
+from stockade_daemon.policy.pending import Parked
 from stockade_daemon.policy.subjects import Judged, Settled
-from stockade_daemon.values import Json, Manifest
+from stockade_daemon.values import Json
 
 _log = logging.getLogger(__name__)
-_NO_ARGUMENTS: Mapping[str, Json] = MappingProxyType({})
 _NOTHING: Mapping[str, int] = MappingProxyType({})
 
 
@@ -50,18 +52,22 @@ class Engine:
         self._starting: dict[tuple[str, str], asyncio.Task[Exception | None]] = {}
         self._closing: set[str] = set()
         self._draining = False
+        self._last = False
+        self._parked: set[tuple[str, str]] = set()  # calls that the next daemon goes on with
         self._turns = Scheduler(services, tasks, take=self._take, admit=self._admit)
 
     @classmethod
     @asynccontextmanager
     async def start(
-        cls, services: Services, sessions: Sessions, observers: list[Observer], *, grace_s: float
+        cls, services: Services, sessions: Sessions, observers: list[Observer], *, grace_s: float, last: bool = False
     ) -> AsyncIterator["Engine"]:
         """Settles what an earlier daemon left under way, then takes calls. At the end, calls get `grace_s` seconds to
-        finish and are stopped after that; each has its result before this returns."""
+        finish and are stopped after that; each has its result before this returns, but those that wait for an approval
+        and for the next daemon. `last`: there will be none."""
         async with asyncio.TaskGroup() as tasks:
             engine = cls(services, sessions, tasks, observers)
-            await recover(services.ledger)
+            engine._last = last
+            await recover(services.ledger, engine._take_up)
             try:
                 yield engine
             finally:
@@ -166,40 +172,12 @@ class Engine:
         return None
 
     async def _record_and_start(self, live: LiveSession, wanted: Wanted, place: Place) -> None:
-        session, call_id, text = live.session, wanted.call_id, wanted.text
-        manifest: Manifest | None = None
-        refusal: Refusal | None = None
-        arguments = _NO_ARGUMENTS
+        session, call_id = live.session, wanted.call_id
         registry = self._services.tools.current
-        try:
-            # Pure: nothing happens here but looking at the text, so the record still comes first.
-            manifest = self._services.tools.find(wanted.tool, live.tools)
-            if wanted.left_out:
-                raise too_many(wanted.left_out)
-            arguments = registry.parse(manifest, text)
-        except ArgumentsRefusal as error:
-            refusal = error
-        if live.barred is not None and refusal is None:
-            # Policy's, though no stage has judged it: nobody has changed the host, and no other session is concerned.
-            refusal = PolicyRefusal("DENIED", live.barred.reason)
-        place.exclusive = refusal is not None or manifest is None or not manifest.parallel_safe
-        refusal = place.refusal or refusal
-        call = frozen(session.session_id, call_id, wanted.tool, text, arguments, digest=wanted.digest)
-        judged = Judged(session, call, manifest) if manifest is not None else None
-        body: dict[str, Json] = {
-            "tool": call.tool,
-            **recorded_arguments(text, left_out=wanted.left_out),
-            "digest": call.digest,
-            "profile_digest": live.digest,
-        }
-        if place.turn_id:
-            body["turn"] = place.turn_id
-        card = cards.pending(judged) if judged is not None and refusal is None else None
-        if card is not None:
-            body["card"] = card
-        beside = {"arguments": text} if len(text) > INLINE_ARGUMENTS else {}
+        looked = looked_at(self._services.tools, live, wanted, place)
+        call, judged, card = looked.call, looked.judged, looked.card
         record, is_new = await self._services.ledger.start_call(
-            session.session_id, call_id, call.tool, call.digest, body, beside, by=wanted.by
+            session.session_id, call_id, call.tool, call.digest, looked.body, looked.beside, by=wanted.by
         )
         if not is_new:
             check_same(call_id, record.digest, call.digest)
@@ -213,14 +191,32 @@ class Engine:
             stop=stop,
             clock=Clock(stop),
             tools=registry,
+            current=lambda: self.sessions.live(session.session_id),
+            began=live.digest,
             place=place,
             since_ms=time.time_ns() // 1_000_000,
             card=card,
         )
         self._under_way[(session.session_id, call_id)] = under_way
-        under_way.task = self._tasks.create_task(self._run(under_way, judged, refusal))
+        under_way.task = self._tasks.create_task(self._run(under_way, judged, looked.refusal))
 
-    async def _run(self, under_way: CallUnderWay, judged: Judged | None, refusal: Refusal | None) -> None:
+    async def _take_up(self, unsettled: Unsettled) -> bool:
+        """Goes on with a call that waits for an approval; whether it did."""
+        taken = await take_up(self._services, self.sessions, unsettled)
+        if taken is None:
+            return False
+        under_way = taken.under_way
+        self._under_way[unsettled.call.session_id, unsettled.call.call_id] = under_way
+        under_way.task = self._tasks.create_task(self._run(under_way, taken.judged, None, taken.waited))
+        return True
+
+    async def _run(
+        self,
+        under_way: CallUnderWay,
+        judged: Judged | None,
+        refusal: Refusal | None,
+        waited: Waited | None = None,
+    ) -> None:
         """One call to its recorded result."""
         session, call = under_way.live.session, under_way.call
         started = time.monotonic()
@@ -231,13 +227,15 @@ class Engine:
                 observe(self._observers, Settled(session, call, judged.manifest if judged else None, outcome))
                 final = Reviewed(outcome, ())
             else:
-                final = await run(self._services, judged, under_way, self._observers)
+                final = await run(self._services, judged, under_way, self._observers, waited)
             under_way.place.over()
             await under_way.place.results_before()
             result = outcomes.body(final.outcome, under_way.live.digest)
             if judged is not None and under_way.card is not None:
                 result["card"] = views.completed(judged.manifest, under_way.card, result)
-            await self._sync(under_way)
+            if self._services.durability == "power":
+                # What lies beside the ledger survives what the ledger does.
+                await synced(under_way.stdout, under_way.stderr)
             outputs = {part: data for part in PARTS if (data := getattr(under_way, part).small)}
             by = ended_by(final.outcome, under_way.stop.by or under_way.place.refused_by)
             settled = await self._services.ledger.settle(session.session_id, call.call_id, result, outputs, by=by)
@@ -254,6 +252,9 @@ class Engine:
                         session.session_id, "context/message", call.call_id, {"text": text}
                     )
             code = final.outcome.error.code if final.outcome.error else "ok"
+        except Parked:
+            self._parked.add((session.session_id, call.call_id))
+            code = "waits for an approval, and for the next daemon"
         except (InfrastructureFailure, RequestError) as error:
             # The ledger cannot record: the call stays open there, and the next start settles it by what it can prove.
             _log.error("call %s/%s has a result that cannot be recorded: %s", session.session_id, call.call_id, error)
@@ -266,17 +267,6 @@ class Engine:
             under_way.place.end()
         milliseconds = (time.monotonic() - started) * 1000
         _log.info("call %s/%s %s %s %.0f ms", session.session_id, call.call_id, call.tool, code, milliseconds)
-
-    async def _sync(self, under_way: CallUnderWay) -> None:
-        """What lies beside the ledger survives what the ledger does. Raises InfrastructureFailure."""
-        if self._services.durability == "power":
-            try:
-                for output in (under_way.stdout, under_way.stderr):
-                    await output.sync()
-            except OSError as error:
-                raise InfrastructureFailure(
-                    "FS_IO_ERROR", f"the output of the call cannot be synced to the disk: {error.strerror}"
-                ) from error
 
     async def wait(self, session_id: str, call_id: str, seconds: float) -> tuple[CallRecord, str]:
         """The call's record once it is settled, or after `seconds`; and the ask it waits for. Raises RequestError."""
@@ -302,6 +292,8 @@ class Engine:
         if record.state != "settled" and key not in self._under_way and key not in self._starting:
             # It may have been settled after it was read and before this was looked at.
             record = await self._services.ledger.call(session_id, call_id) or record
+        if key in self._parked:
+            raise parked(call_id)
         if record.state != "settled" and key not in self._under_way and key not in self._starting:
             why = self._services.ledger.failure or "its result could not be recorded"
             raise InfrastructureFailure("FS_IO_ERROR", f"the outcome of call {call_id} is not recorded: {why}")
@@ -379,14 +371,21 @@ class Engine:
             cancelled(in_turn[1], by)  # its result comes when its place does: that may be long, and is not waited for
 
     async def drain(self, grace_s: float) -> None:
-        """Takes no new calls, lets those under way finish for `grace_s` seconds, stops the rest. Safe to repeat."""
+        """Takes no new calls, lets those under way finish for `grace_s` seconds, stops the rest. Safe to repeat.
+
+        A call that waits for an approval waits on for the next daemon, except where there will be none, or the ask ends
+        with its approver.
+        """
         self._draining = True
         turns = self._turns.halt("draining")
         await asyncio.gather(*self._starting.values())
         for (session_id, call_id), call in self._under_way.items():
-            # Nobody may come to answer in the time that is left, and nothing is lost by asking again later.
-            if self._services.approvals.waiting_for(session_id, call_id):
+            if not self._services.approvals.waiting_for(session_id, call_id):
+                continue
+            if self._last or not self._services.approvals.park(session_id, call_id):
                 call.stop.request("draining")
+            else:
+                self._turns.park((session_id, call_id))
         waiting = [call.settled.wait() for call in self._under_way.values()]
         if waiting:
             _log.info("stopping: %d calls under way have %g s to finish", len(waiting), grace_s)

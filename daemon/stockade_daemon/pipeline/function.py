@@ -35,6 +35,7 @@ from stockade_daemon.pipeline.stop import Stopped
 from stockade_daemon.pipeline.stopped import while_running
 from stockade_daemon.pipeline.telling import Told
 from stockade_daemon.pipeline.wishes import broken
+from stockade_daemon.policy.pending import Parked
 from stockade_daemon.policy.subjects import Judged
 from stockade_daemon.sandbox.accounting import Exit
 from stockade_daemon.sandbox.channel import ChannelClosed
@@ -52,7 +53,8 @@ async def run_function(services: Services, judged: Judged, under_way: CallUnderW
     """The function's outcome."""
     talk = _Conversation(services, judged, under_way, worker)
     pumps = (Pump(worker.stdout, under_way.stdout), Pump(worker.stderr, under_way.stderr))
-    outcome: Outcome
+    outcome = Outcome()
+    parked: Parked | None = None
     async with asyncio.TaskGroup() as tasks:
         for each in pumps:
             tasks.create_task(each.run())
@@ -62,6 +64,8 @@ async def run_function(services: Services, judged: Judged, under_way: CallUnderW
             outcome = outcomes.refused(while_running(stopped, limit=under_way.clock.reason, after=talk.effects()))
         except Refusal as refusal:
             outcome = outcomes.refused(refusal)
+        except Parked as waiting:
+            parked = waiting  # raised below: within the group of tasks it would come out as a group
         finally:
             talk.close()
             try:
@@ -71,6 +75,8 @@ async def run_function(services: Services, judged: Judged, under_way: CallUnderW
                 # What it printed before its answer lies in the pipes; nothing else of it is waited for.
                 for each in pumps:
                     each.finish()
+    if parked is not None:
+        raise parked
     account = worker.account(talk.ended)
     reached = account.reached(judged.session.profile.limits)
     if talk.hung_up and reached is not None:
@@ -250,12 +256,20 @@ class _Conversation:
         opened = self._opened.get(handle) if isinstance(handle, str) else None
         if opened is None:
             raise broken("an edit of a file that it has not opened")
-        return await self._change(EditIntent(opened.asked, opened.real, opened.digest, wishes.spans(frame)))
+        intent = EditIntent(opened.asked, opened.real, opened.digest, wishes.spans(frame))
+        return await self._change(intent, wishes.places(frame))
 
-    async def _change(self, intent: EditIntent | WriteIntent) -> tuple[dict[str, Json], int | None]:
+    async def _change(
+        self, intent: EditIntent | WriteIntent, places: Json = None
+    ) -> tuple[dict[str, Json], int | None]:
         with self._under_way.clock.paused():
             done, planned = await intents.edit(
-                self._services, self._judged, self._under_way, intent, on_commit=self._committed.append
+                self._services,
+                self._judged,
+                self._under_way,
+                intent,
+                places=places,
+                on_commit=self._committed.append,
             )
         return wishes.committed(done, planned), None
 

@@ -6,13 +6,16 @@ The gate checks digest and path again under its lock, after the answer: what was
 is.
 """
 
+import asyncio
 from collections.abc import Callable, Mapping
 
 from stockade_daemon.errors import Aborted, ExtensionFailed, PolicyRefusal, Refusal
 from stockade_daemon.gate.intents import Committed, EditIntent, Planned, WriteIntent
 from stockade_daemon.pipeline import cards
+from stockade_daemon.pipeline.binding import bound
 from stockade_daemon.pipeline.context import CallUnderWay, Services
 from stockade_daemon.pipeline.guard import broken, guard_transaction
+from stockade_daemon.pipeline.staging import Staged, pack
 from stockade_daemon.pipeline.stop import Stopped
 from stockade_daemon.policy.decisions import Ask, Deny, PreDecision, recorded
 from stockade_daemon.policy.intents import IntentPoint
@@ -26,28 +29,59 @@ async def edit(
     under_way: CallUnderWay,
     intent: EditIntent | WriteIntent,
     *,
+    places: Json = None,
     on_commit: Callable[[Committed], object],
 ) -> tuple[Committed, Planned]:
-    """The committed change. Raises Refusal: the gate's, policy's, or a person's."""
-    session_id, call_id = judged.session.session_id, judged.call.call_id
+    """The committed change. `places`: as of staging.Staged. Raises Refusal: the gate's, policy's, or a person's;
+    Parked."""
     planned = await under_way.live.gate.decide(intent)
-    change = _change(planned)
     point = services.edit_intent if isinstance(intent, EditIntent) else services.write_intent
-    match await _decide(services, Intended(judged, change), planned, point):
+    match await _decide(services, Intended(judged, _change(planned)), planned, point):
         case Deny(reason, code):
             raise PolicyRefusal(code, reason)
         case Ask(reason):
-            card = cards.for_difference(judged, planned, reason)
+            staged = Staged(planned, point.name, places)
+            around = await bound(services, judged, under_way)
             try:
-                await services.approvals.ask(judged.session, call_id, judged.call.tool, card, under_way.stop.requested)
+                await services.approvals.ask(
+                    judged.session,
+                    judged.call.call_id,
+                    judged.call.tool,
+                    cards.for_difference(judged, planned, reason) | {"tool_digest": around.tool_digest},
+                    under_way.stop.requested,
+                    staged=await asyncio.to_thread(pack, staged),
+                    standing=around.standing,
+                )
             except Aborted as aborted:
                 # The body has been invoked by now, so this is no longer "before dispatch".
                 raise Aborted("ABORTED", aborted.message) from aborted
+    return await _commit(services, judged, under_way, planned, on_commit), planned
+
+
+async def approved(services: Services, judged: Judged, under_way: CallUnderWay, staged: Staged) -> Committed:
+    """Commits what an earlier daemon staged and somebody has said yes to. Listeners and guards are asked again, and the
+    gate checks everything again: the yes stands for an ask, and for nothing else. Raises as `edit` does."""
+    point = services.edit_intent if staged.point == services.edit_intent.name else services.write_intent
+    planned = staged.planned
+    match await _decide(services, Intended(judged, _change(planned)), planned, point):
+        case Deny(reason, code):
+            raise PolicyRefusal(code, reason)
+    return await _commit(services, judged, under_way, planned, lambda _: None)
+
+
+async def _commit(
+    services: Services,
+    judged: Judged,
+    under_way: CallUnderWay,
+    planned: Planned,
+    on_commit: Callable[[Committed], object],
+) -> Committed:
+    session_id, call_id = judged.session.session_id, judged.call.call_id
     try:
         under_way.stop.check()
     except Stopped:
         raise Aborted("ABORTED", "the call was stopped before its change was made; nothing was changed.") from None
-    guard_transaction(services, Transaction(judged, (change,)))
+    guard_transaction(services, Transaction(judged, (_change(planned),)))
 
     async def begun(body: Mapping[str, Json]) -> None:
         await services.ledger.append(session_id, "fs/begun", call_id, body)
@@ -59,8 +93,7 @@ async def edit(
         on_commit(done)
         await services.ledger.append(session_id, "fs/committed", call_id, done.body())
 
-    done = await under_way.live.gate.commit(planned, begun=begun, committed=committed)
-    return done, planned
+    return await under_way.live.gate.commit(planned, begun=begun, committed=committed)
 
 
 async def _decide(services: Services, intended: Intended, planned: Planned, point: IntentPoint) -> PreDecision:

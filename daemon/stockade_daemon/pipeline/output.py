@@ -10,6 +10,8 @@ import os
 from pathlib import Path
 from typing import Final
 
+from stockade_daemon.errors import InfrastructureFailure
+
 _log = logging.getLogger(__name__)
 SMALL: Final = 64 * 1024
 PARTS: Final = ("stdout", "stderr")
@@ -197,3 +199,14 @@ class Pump:
             await self._woken.wait()
         finally:
             loop.remove_reader(self._descriptor)
+
+
+async def synced(*outputs: Output) -> None:
+    """Has what they keep survive a power cut. Raises InfrastructureFailure."""
+    try:
+        for output in outputs:
+            await output.sync()
+    except OSError as error:
+        raise InfrastructureFailure(
+            "FS_IO_ERROR", f"the output of the call cannot be synced to the disk: {error.strerror}"
+        ) from error

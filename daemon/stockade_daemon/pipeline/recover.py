@@ -1,8 +1,12 @@
-"""After a start: settling the calls that an earlier daemon left without a result, by what ledger and disk prove."""
+"""After a start: settling the calls that an earlier daemon left without a result, by what ledger and disk prove.
+
+Those that wait for an approval are not settled: they go on (taking_up.py).
+"""
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
 
 from stockade_daemon.errors import RequestError
 from stockade_daemon.gate import recovery
@@ -11,14 +15,23 @@ from stockade_daemon.ledger.ledger import Ledger
 from stockade_daemon.ledger.records import SessionRecord, Unsettled
 from stockade_daemon.ledger.recovery import settle_unfinished
 from stockade_daemon.pipeline import views
+from stockade_daemon.pipeline.waited import undecided
 from stockade_daemon.values import ITSELF, Json
 
 _log = logging.getLogger(__name__)
+_GONE: Final[Mapping[str, Json]] = {
+    "outcome": "ABORTED_BEFORE_DISPATCH",
+    "reason": "the daemon stopped while somebody was asked, and the call could not go on",
+    "decision_id": "",
+    "said": "",
+}
 
 
-async def recover(ledger: Ledger) -> None:
-    """Gives each of them its one result. None is run again."""
+async def recover(ledger: Ledger, take_up: Callable[[Unsettled], Awaitable[bool]]) -> None:
+    """Gives each of them its one result, but those that `take_up` says go on. None is run again."""
     for unsettled in await ledger.unsettled():
+        if await take_up(unsettled):
+            continue
         session_id, call_id = unsettled.call.session_id, unsettled.call.call_id
         record = await ledger.session(session_id)
         assert record is not None  # the ledger has no call without its session
@@ -26,6 +39,9 @@ async def recover(ledger: Ledger) -> None:
         shown = _pending_card(unsettled)
         if shown is not None:
             body["card"] = views.completed(None, shown, body)
+        ask_id = undecided(unsettled)
+        if ask_id:
+            ledger.note(session_id, "approval/decided", call_id, {"ask_id": ask_id, **_GONE}, by=ITSELF.name)
         await ledger.settle(session_id, call_id, body, by=ITSELF.name)
         code = body["error"]["code"] if isinstance(body["error"], dict) else "?"
         _log.warning("call %s/%s of an earlier daemon: %s", session_id, call_id, code)

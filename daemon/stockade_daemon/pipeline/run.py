@@ -24,22 +24,42 @@ from stockade_daemon.pipeline.post_execute import Reviewed, post_execute
 from stockade_daemon.pipeline.pre_execute import pre_execute
 from stockade_daemon.pipeline.stop import Stopped
 from stockade_daemon.pipeline.stopped import before_dispatch, while_running
+from stockade_daemon.pipeline.waited import Waited, finish, go_on
 from stockade_daemon.policy.decisions import Ask, Deny, PreDecision
+from stockade_daemon.policy.pending import Parked
 from stockade_daemon.policy.subjects import Judged, Settled
 from stockade_daemon.values import Outcome
 
 _log = logging.getLogger(__name__)
 
 
-async def run(services: Services, judged: Judged, under_way: CallUnderWay, observers: Iterable[Observer]) -> Reviewed:
-    """The frozen outcome of a recorded call, and context for the agent. Never raises what a stage raised."""
+async def run(
+    services: Services,
+    judged: Judged,
+    under_way: CallUnderWay,
+    observers: Iterable[Observer],
+    waited: Waited | None = None,
+) -> Reviewed:
+    """The frozen outcome of a recorded call, and context for the agent. Never raises what a stage raised, but Parked:
+    the daemon ends while somebody is asked, and the next one goes on.
+
+    waited: of a call with which an earlier daemon had come to its approval; it goes on from there.
+    """
     try:
-        decision, judged = await pre_execute(services, judged, under_way)
-        outcome = _unless_stopped(under_way, await _execute(services, judged, under_way, decision))
+        if waited is None:
+            decision, judged = await pre_execute(services, judged, under_way)
+            outcome = await _execute(services, judged, under_way, decision)
+        elif waited.staged is not None:
+            outcome = await finish(services, judged, under_way, waited)
+        else:
+            outcome = await _execute(services, judged, under_way, waited)
+        outcome = _unless_stopped(under_way, outcome)
         under_way.place.over()
         await under_way.place.results_before()
         reviewed = await post_execute(services, judged, under_way, outcome)
         reviewed = replace(reviewed, outcome=_unless_stopped(under_way, reviewed.outcome))
+    except Parked:
+        raise
     except Refusal as refusal:
         reviewed = Reviewed(outcomes.refused(refusal), ())
     except ExtensionFailed as failure:
@@ -81,7 +101,9 @@ def _unless_stopped(under_way: CallUnderWay, outcome: Outcome) -> Outcome:
     return replace(aborted, context=outcome.context)
 
 
-async def _execute(services: Services, judged: Judged, under_way: CallUnderWay, decision: PreDecision) -> Outcome:
+async def _execute(
+    services: Services, judged: Judged, under_way: CallUnderWay, decision: PreDecision | Waited
+) -> Outcome:
     try:
         under_way.stop.check()
     except Stopped as stopped:
@@ -93,8 +115,13 @@ async def _execute(services: Services, judged: Judged, under_way: CallUnderWay, 
                 raise PolicyRefusal(code, reason)
             case Ask():
                 await approve(services, judged, under_way, decision)
+            case Waited():
+                await go_on(services, judged, under_way, decision)
         guard(services, judged, under_way)
     except (PolicyRefusal, Aborted) as refusal:
         return outcomes.refused(refusal)
     await under_way.place.may_run()
-    return await execute(services, judged, under_way)
+    try:
+        return await execute(services, judged, under_way)
+    except PolicyRefusal as refusal:  # what was approved is no longer what would be done
+        return outcomes.refused(refusal)

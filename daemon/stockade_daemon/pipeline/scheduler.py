@@ -82,6 +82,12 @@ class Scheduler:
             turn.halt(cause, by)
         return turns
 
+    def park(self, key: Key) -> None:
+        """The call waits on for the next daemon: of its turn, nothing more is begun or recorded by this one."""
+        in_turn = self._places.get(key)
+        if in_turn is not None:
+            in_turn[0].park(parked(key[1]))
+
     def waiting(self) -> list[tuple[str, Turn, Place, Wanted]]:
         """The calls of turns that have no result yet, by session and in their order."""
         return [
@@ -153,6 +159,13 @@ class Scheduler:
         except ArgumentsRefusal:
             return True
         return not manifest.parallel_safe
+
+
+def parked(call_id: str) -> RequestError:
+    """Of a call whose daemon ends while it waits for an approval: whoever waits for it asks the next one."""
+    return RequestError(
+        "UNAVAILABLE", f"the daemon is stopping; call {call_id} waits for an approval and goes on with the next one"
+    )
 
 
 def cancelled(place: Place, by: str | None = None) -> None:

@@ -105,6 +105,7 @@ class Turn:
         self.over = asyncio.Event()
         self.failure: Exception | None = None  # why not all of its calls have a result
         self._cause: Cause | None = None
+        self._parked: Exception | None = None
         self._by: str | None = None
 
     def is_same(self, calls: Sequence[Wanted]) -> bool:
@@ -114,6 +115,10 @@ class Turn:
         """Begins no more of its calls. The first cause stays, and the principal that gave it."""
         if self._cause is None:
             self._cause, self._by = cause, by
+
+    def park(self, failure: Exception) -> None:
+        """One of its calls goes on with the next daemon: those behind it are left to that, unrecorded."""
+        self._parked = failure
 
     async def run(self, take: Take, is_exclusive: Callable[[Wanted], bool]) -> None:
         """All calls to their results. `is_exclusive` is asked when a call is about to begin.
@@ -136,7 +141,7 @@ class Turn:
                     place.refusal, place.refused_by = before_dispatch(Stopped(self._cause)), self._by
                 if place.refusal is not None:
                     await place.results_before()
-                self.failure = await take(wanted, place)
+                self.failure = self._parked or await take(wanted, place)
                 if self.failure is not None:
                     break
                 begun = place

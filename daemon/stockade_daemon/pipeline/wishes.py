@@ -81,6 +81,15 @@ def spans(frame: Frame) -> tuple[Span, ...]:
     return tuple(found)
 
 
+def places(frame: Frame) -> Json:
+    """In how many places an edit says that it replaces text: a number, a list of them, or None."""
+    said = frame.header.get("places")
+    numbers = said if isinstance(said, list) else [said]
+    if said is not None and any(type(each) is not int or each < 0 for each in numbers):
+        raise broken("a malformed number of places")
+    return said
+
+
 def window(frame: Frame) -> tuple[int, int]:
     """`first` and `most` of a list frame."""
     first, most = frame.header.get("first"), frame.header.get("most")

@@ -9,7 +9,7 @@ from stockade_worker.tools.replacing import Text
 
 _TRIES = 50  # as many calls of a session may change one file at a time, each of them losing to all others
 
-T = TypeVar("T")
+T = TypeVar("T", int, list[int])
 
 
 def change(files: Files, path: str, encoding: str | None, replace: Callable[[Text], T]) -> tuple[Committed, T]:
@@ -23,7 +23,7 @@ def change(files: Files, path: str, encoding: str | None, replace: Callable[[Tex
         changing, commit = _opened(files, path, encoding)
         result = replace(changing)
         try:
-            return commit(), result
+            return commit(result), result
         except ToolError as error:
             tries += 1
             if error.code != "FS_STALE_VERSION" or tries == _TRIES:
@@ -47,7 +47,7 @@ def answer(done: Committed, replacements: int | list[int], means: str) -> Answer
     return Answer(value, f"Changed {names.shown(done.name)}{means} in {places}{note}.\n{done.difference}")
 
 
-def _opened(files: Files, path: str, encoding: str | None) -> tuple[Text, Callable[[], Committed]]:
+def _opened(files: Files, path: str, encoding: str | None) -> tuple[Text, Callable[[int | list[int]], Committed]]:
     try:
         file = files.open(path, for_edit=True)
     except ToolError as error:
@@ -59,4 +59,4 @@ def _opened(files: Files, path: str, encoding: str | None) -> tuple[Text, Callab
     data = text.content(file)
     shown_path = names.shown(file.name)
     changing = Text(data, text.decode(data, shown_path, encoding), shown_path)
-    return changing, lambda: files.edit(file, changing.spans())
+    return changing, lambda places: files.edit(file, changing.spans(), places=places)

@@ -1,21 +1,30 @@
 """Answers to asks, as a case gives them."""
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, suppress
 from typing import Any, Final
 
-from stockade_client import Ask, Call, CallResult, Daemon, StockadeError
-from stockade_client.link import Stream
+from stockade.v1 import approvals_pb2
+from stockade_client import Ask, Call, CallResult, Daemon, StockadeError, connect
+from stockade_client.link import Link, Stream
 from tests.conformance.cases.verdicts import Fails, Missing
 
 _ANSWERS: Final = {"approve": True, "approve, remember": True, "deny": False}
+_RACING: Final = re.compile(r"client A approves and client B denies at the same moment, (\d+) repeats")
 _WITHIN_S: Final = 60.0  # a hang detector
 
 
 def known(words: str) -> bool:
     """Whether an answer can be given as the case says it."""
-    return words in _ANSWERS or words == "nobody answers"
+    return words in _ANSWERS or words == "nobody answers" or repeats(words) > 1
+
+
+def repeats(words: str) -> int:
+    """How often a call is made and answered as the words say."""
+    racing = _RACING.fullmatch(words)
+    return int(racing[1]) if racing else 1
 
 
 class Answering:
@@ -25,6 +34,9 @@ class Answering:
         self._connection, self._session_id, self._owned = connection, session_id, owned
         self._asks: Stream[Ask] | None = None
         self._coming: asyncio.Future[Ask] | None = None
+        self._other: Daemon | None = None  # a second client's connection
+        self.told = ("", "")  # what a yes and a no were told that were given at once
+        self.late = ""  # what a yes was told that came after the end of an ask; empty: it was taken, or none came
 
     async def attach(self) -> None:
         """Has to be called before the call that asks is made."""
@@ -41,18 +53,46 @@ class Answering:
         """
         if words is not None and not known(words):
             raise Missing(f"a way to answer {words[:80]!r}")
-        if self._asks is None or words == "nobody answers":
+        if self._asks is None:
             return [], False
         ask = await self._ask_for(call)
         if ask is None:
             return [], False
+        if words == "nobody answers":
+            await call.result()
+            try:
+                await ask.decide(True, "too late")
+            except StockadeError as error:
+                self.late = type(error).__name__
+            return [ask.card], False
         if meanwhile is not None:
             await meanwhile()
         if words is None:
             return [ask.card], True
+        if repeats(words) > 1:
+            self.told = await self._both(ask)
+            return [ask.card], False
         with suppress(StockadeError):  # decided or withdrawn already: the call's result says what came of it
             await ask.decide(_ANSWERS[words], "the case says so")
         return [ask.card], False
+
+    async def _both(self, ask: Ask) -> tuple[str, str]:
+        """A yes and a no at once, over two connections: `taken`, or the error that each met."""
+        if self._other is None:
+            self._other = await self._owned.enter_async_context(connect(self._connection._link.address))
+
+        async def answer(link: Link, allow: bool) -> str:
+            request = approvals_pb2.DecideRequest(
+                ask_id=ask.ask_id, shown_hash=ask.shown_hash, allow=allow, decision_id=f"decision-{allow}"
+            )
+            try:
+                await link.ask(link.approvals.Decide, request, "answer at once")
+            except StockadeError as error:
+                return type(error).__name__
+            return "taken"
+
+        yes, no = await asyncio.gather(answer(self._connection._link, True), answer(self._other._link, False))
+        return yes, no
 
     async def _ask_for(self, call: Call) -> Ask | None:
         """Asks of earlier calls that were left pending come first; they are nobody's any more."""

@@ -10,7 +10,8 @@ from contextlib import AsyncExitStack
 from typing import Any, Final
 
 from stockade_client import Call, Daemon, Session
-from tests.conformance.cases.asking import Answering, left_pending
+from tests.conformance.cases import profiles
+from tests.conformance.cases.asking import Answering, left_pending, repeats
 from tests.conformance.cases.daemons import CaseDaemon
 from tests.conformance.cases.filling import Places, filled
 from tests.conformance.cases.pausing import paused_once
@@ -45,7 +46,7 @@ class Player:
 
     async def _item(self, item: Mapping[str, Any], asks: bool) -> list[Reply]:
         if "tool" in item:
-            return [await self._call(item, asks)]
+            return [await self._call(item, asks) for _ in range(repeats(item.get("then", "")))]
         if "outside" in item:
             await outside(item["outside"], self._places)
             return []
@@ -65,7 +66,9 @@ class Player:
         session = await self._session(item.get("session", ""))
         arguments, text = self._arguments(item)
         if "at_pause" in item and "pause" in self._played.case.config():
-            async with paused_once(self._daemon, lambda: outside(item["at_pause"], self._places)):
+            async with paused_once(self._daemon, lambda: self._at_pause(item["at_pause"])):
+                if asks:
+                    return await self._asked(session, item, arguments, text)
                 return await self._plain(session, item["tool"], arguments, text)
         if asks:
             return await self._asked(session, item, arguments, text)
@@ -80,6 +83,18 @@ class Player:
             return Reply(item["tool"], arguments, await call.result(), time.monotonic() - started)
         return await self._plain(session, item["tool"], arguments, text)
 
+    async def _at_pause(self, words: str) -> None:
+        """Python of the case's, or a change of policy, which is one of the profile's file."""
+        if words not in profiles.TIGHTENED:
+            await outside(words, self._places)
+            return
+        file = self._daemon.profiles / f"{self._profile}.toml"
+        before, after = profiles.TIGHTENED[words]
+        text = await asyncio.to_thread(file.read_text)
+        if before not in text:
+            raise Missing(f"a profile in which {words!r} changes something")
+        await asyncio.to_thread(file.write_text, text.replace(before, after))
+
     async def _plain(self, session: Session, tool: str, arguments: Any, text: bytes) -> Reply:
         started = time.monotonic()
         result = await session.call_json(tool, text)
@@ -87,15 +102,15 @@ class Player:
 
     async def _asked(self, session: Session, item: Mapping[str, Any], arguments: Any, text: bytes) -> Reply:
         answering = self._answering[item.get("session", "")]
-        if item.get("then") != "nobody answers":
-            await answering.attach()
+        await answering.attach()
         started = time.monotonic()
         call = await session.start_json(item["tool"], text)
         change = item.get("while_pending")
         meanwhile = (lambda: outside(change, self._places)) if change else None
         cards, pending = await answering.answer(call, item.get("then"), meanwhile)
         result = await (left_pending(call) if pending else call.result())
-        return Reply(item["tool"], arguments, result, time.monotonic() - started, tuple(cards), pending)
+        seconds, told, late = time.monotonic() - started, answering.told, answering.late
+        return Reply(item["tool"], arguments, result, seconds, tuple(cards), pending, told, late)
 
     async def _batch(self, items: list[Mapping[str, Any]]) -> list[Reply]:
         session = await self._session(items[0].get("session", "") if items else "")

@@ -10,6 +10,8 @@ from tests.conformance.cases.verdicts import Missing
 _HELD: Final = {"root_is_symlink", "umask", "pause", "fault_injection"}  # said elsewhere than in a profile
 _HOOKS: Final = {"pre_hook", "post_hook", "hook_timeout_s", "on_failure", "deny_outside"}
 _COMMANDS: Final = {"shell", "run_code"}
+# Words for a change of policy, and what it changes in the case's profile.
+TIGHTENED: Final = {"set policy deny shell": ('commands = "ask"', 'commands = "deny"')}
 _WAIT_S: Final = 60.0  # of an ask that will be answered; a hang detector
 
 
@@ -62,7 +64,8 @@ def text_for(case: Case, places: Places) -> str | None:
 def _one(key: str, value: Any, places: Places, tables: Mapping[str, dict[str, str]], widen: list[str]) -> None:
     match key:
         case "approval_timeout_s":
-            widen.append("approval.wait_s")
+            if "approval.wait_s" not in widen:
+                widen.append("approval.wait_s")
             tables["approval"]["wait_s"] = str(float(value))
         case "deny":
             tables["filesystem"]["protected"] = f"[{', '.join(_quoted(each) for each in value)}]"

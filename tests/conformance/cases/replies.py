@@ -17,6 +17,8 @@ class Reply:
     seconds: float
     asked: tuple[dict[str, Any], ...] = ()  # the cards that were shown
     pending: bool = False  # it was left unanswered, and withdrawn
+    told: tuple[str, str] = ("", "")  # what a yes and a no were told that were given at once: `taken`, or the error
+    late: str = ""  # the error that a yes met which came after the ask had ended
 
     @property
     def ok(self) -> bool:

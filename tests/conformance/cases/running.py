@@ -89,7 +89,7 @@ def _prepare(case: Case, base: Path, own: Path) -> Places:
         if "then" in item and not asking.known(item["then"]):
             raise Missing(f"a way to answer {item['then'][:80]!r}")
         for name in ("outside", "at_pause", "while_pending"):
-            if name in item:
+            if name in item and item[name] not in profiles.TIGHTENED:
                 _must_compile(item[name], name)
     if "pause" in case.config():
         pausing.point_of(str(case.config()["pause"]))

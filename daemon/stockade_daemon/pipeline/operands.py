@@ -1,0 +1,95 @@
+"""The scripts that a command names: files of the workspace whose bytes decide what runs.
+
+    ./x   dir/x            a path in the place of the command
+    bash x   python3 x     whatever an interpreter is given that is a file; `.` and `source` too
+
+A guess, from words: what a script reads in turn, what a variable or a pattern stands for, is not found. Words that name
+no file cost nothing, so a guess too many does no harm.
+"""
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from stockade_daemon.values import Json
+
+_INTERPRETERS: Final = re.compile(
+    r"(?:ba|da|z|k|a|fi|mk)?sh|python[\d.]*|pypy[\d.]*|node|nodejs|deno|bun|ruby|perl|php|lua|Rscript|tclsh|awk|gawk|mawk"
+    r"|sed|make|gmake|source|\."
+)
+# What runs the command behind it.
+_WRAPPERS: Final = frozenset(
+    {"command", "builtin", "exec", "env", "nohup", "time", "nice", "timeout", "setsid", "stdbuf", "xargs", "sudo", "!"}
+    | {"if", "then", "else", "elif", "while", "until", "do", "{"}
+)
+_ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*\+?=")
+_BREAKS: Final = frozenset(";&|()<>\n`")
+_MOST: Final = 32  # of one command
+
+
+def operands(arguments: Mapping[str, Json]) -> list[str]:
+    """Paths of a shell call's arguments that may name its scripts, relative to the workspace or absolute."""
+    directory = arguments.get("cwd")
+    found: list[str] = []
+    command, argv = arguments.get("command"), arguments.get("argv")
+    if isinstance(command, str):
+        found += _of_text(command, directory if isinstance(directory, str) else "")
+    elif isinstance(argv, Sequence):
+        found += _of_words([str(each) for each in argv], directory if isinstance(directory, str) else "")
+    return list(dict.fromkeys(found))[:_MOST]
+
+
+def _of_text(text: str, directory: str) -> Iterator[str]:
+    for words in _commands(text):
+        if words[:1] == ["cd"] and len(words) == 2:
+            directory = _joined(directory, words[1])
+            continue
+        yield from _of_words(words, directory)
+
+
+def _of_words(words: Sequence[str], directory: str) -> Iterator[str]:
+    rest = list(words)
+    while rest and (rest[0] in _WRAPPERS or _ASSIGNMENT.match(rest[0]) or rest[0].startswith("-")):
+        rest.pop(0)
+    if words != rest and rest and re.fullmatch(r"[\d.]+[smhd]?", rest[0]):
+        rest.pop(0)  # the time of `timeout`
+    if not rest:
+        return
+    name, given = rest[0], rest[1:]
+    if "/" in name:
+        yield _joined(directory, name)
+    if not _INTERPRETERS.fullmatch(name.rpartition("/")[2]):
+        return
+    for position, word in enumerate(given):
+        if word == "-c" and position + 1 < len(given) and name.endswith("sh"):
+            yield from _of_text(given[position + 1], directory)
+        yield _joined(directory, word)
+    if name in ("make", "gmake"):
+        yield from (_joined(directory, each) for each in ("GNUmakefile", "makefile", "Makefile"))
+
+
+def _commands(text: str) -> Iterator[list[str]]:
+    """The simple commands of a text for bash; as far as its words can be told."""
+    lexer = shlex.shlex(text, posix=True, punctuation_chars=";&|()<>\n`")
+    lexer.whitespace = " \t\r"
+    lexer.commenters = ""
+    lexer.whitespace_split = True
+    words: list[str] = []
+    try:
+        for word in lexer:
+            if word and set(word) <= _BREAKS:
+                if words:
+                    yield words
+                # A redirection's file is a word of its own: `bash < x` runs x.
+                words = ["."] if word == "<" else []
+            else:
+                words.append(word)
+    except ValueError:  # a quote that does not end: what came before it was told
+        pass
+    if words:
+        yield words
+
+
+def _joined(directory: str, word: str) -> str:
+    return word if word.startswith("/") or not directory else f"{directory.rstrip('/')}/{word}"
