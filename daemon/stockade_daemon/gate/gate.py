@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from stockade_daemon.errors import GateRefusal, ToolFailure
-from stockade_daemon.gate import attributes, locating, outside, repositories, suggest
+from stockade_daemon.gate import attributes, links, locating, outside, repositories, suggest
 from stockade_daemon.gate.content import MAX_FILE_BYTES, Snapshot, require_regular, sealed, take
 from stockade_daemon.gate.decision import admit_edit, plan_edit, plan_write
 from stockade_daemon.gate.fingerprints import Fingerprint, fingerprint
@@ -25,10 +25,10 @@ from stockade_daemon.gate.listing import Listed
 from stockade_daemon.gate.locating import Located
 from stockade_daemon.gate.locks import Key, held, is_held
 from stockade_daemon.gate.names import encoded, shown
-from stockade_daemon.gate.observations import Observation, Observations, part_of, restored
+from stockade_daemon.gate.observations import Observation, Observations, part_of, restored, restored_names
 from stockade_daemon.gate.paths import Resolved, resolve, spelled
 from stockade_daemon.gate.protected import Protected
-from stockade_daemon.gate.publish import Method, closed, method_for, publish, read_only, recheck, settled
+from stockade_daemon.gate.publish import Facts, closed, method_for, publish, read_only, recheck, settled
 from stockade_daemon.gate.refusals import moved, named_as_directory, os_errors, too_large
 from stockade_daemon.gate.temporary import new_name
 from stockade_daemon.gate.threads import aside, finished
@@ -108,11 +108,12 @@ class Gate:
         """Waits for a commit to this file that is under way: its bytes may be on the disk already, and what the session
         knows not yet be of them."""
 
-        def real() -> bytes:
+        def keys() -> tuple[Key, list[Key]]:
             with resolve(self._workspace, path) as place:
-                return place.real
+                return self._key(place.real), links.keys(place.status)
 
-        async with held(self._key(await aside(lambda: settled(real, encoded(path))))):
+        own, shared = await aside(lambda: settled(keys, encoded(path)))
+        async with held(own), held(*shared):
             pass
 
     async def _read(self, path: str, *, editing: bool) -> Opened:
@@ -245,9 +246,7 @@ class Gate:
         """
         async with held(*self._keys(planned.real)):
             facts = await aside(lambda: self._recheck(planned))
-            # Two names of one file are two keys; the file itself is a third that they share.
-            shared = [("file", f"{facts.device}:{facts.inode}")] if facts.method == "in place" else []
-            async with held(*shared):
+            async with held(*(links.keys(facts.status) if facts.method == "in place" else [])):
                 return await finished(self._make(planned, facts, begun, committed))
 
     def restore(self, body: Mapping[str, Json]) -> None:
@@ -257,7 +256,8 @@ class Gate:
         """
         seen = restored(body)
         if "operation" in body:
-            self._seen.put(seen)
+            for each in (seen, *restored_names(body)):
+                self._seen.put(each)
         else:
             self._seen.add(seen)
 
@@ -295,22 +295,19 @@ class Gate:
     async def _make(
         self,
         planned: Planned,
-        facts: "_Facts",
+        facts: Facts,
         begun: Begun,
         committed: Callable[[Committed], Awaitable[None]] | None,
     ) -> Committed:
         name = new_name()
-        await begun(
-            planned.body()
-            | {
-                "method": facts.method,
-                "temporary": name.decode(),
-                "directories": facts.directories,
-                "inode": facts.inode,
-            }
-        )
-        happened = await aside(lambda: publish(self._workspace, planned, facts.method, name))
-        self._seen.put(planned.seen)
+        await begun(facts.body(planned, name))
+        with self._looks.leaving_out(planned.before):
+            happened = await aside(lambda: publish(self._workspace, planned, facts.method, name))
+            self._seen.put(planned.seen)
+            several = facts.method == "in place" and planned.links > 1
+            alike = self._seen.of_content(planned.before) if several else []
+            names = await aside(lambda: links.among(self._workspace, facts.status, alike)) if alike else []
+            names_seen = self._seen.follow(planned.seen, planned.before, names)
         self._told()
         if facts.method == "in place" and planned.links < 2:
             happened = "; ".join(note for note in ("written in place, which keeps the file's owner", happened) if note)
@@ -322,13 +319,14 @@ class Gate:
             size=len(planned.content),
             note="; ".join(note for note in (planned.note, happened) if note),
             seen=planned.seen,
+            names_seen=names_seen,
         )
         if committed is not None:
             await committed(done)
         return done
 
-    def _recheck(self, planned: Planned) -> "_Facts":
-        def look() -> _Facts:
+    def _recheck(self, planned: Planned) -> Facts:
+        def look() -> Facts:
             with resolve(self._workspace, planned.asked, self._hidden) as place:
                 disk = recheck(place, planned)
                 if self._holds(place):
@@ -338,7 +336,7 @@ class Gate:
                 if planned.before == planned.after:
                     method = "none"
                 status = disk.status if disk else os.fstat(place.parent)
-                return _Facts(method, status.st_dev, status.st_ino, len(place.missing))
+                return Facts(method, status, len(place.missing))
 
         return settled(look, planned.asked)
 
@@ -384,14 +382,4 @@ class Gate:
         return "path", os.path.join(self._workspace.path, os.fsdecode(real))
 
     def _is_busy(self, real: bytes) -> bool:
-        return is_held(self._key(real))
-
-
-@dataclass(frozen=True, slots=True)
-class _Facts:
-    """What the last look before `begun` found."""
-
-    method: Method
-    device: int
-    inode: int  # of the file; of its directory where there is no file yet
-    directories: int  # to be made
+        return is_held(self._key(real)) or self._looks.leaves_out(self._seen.digest(real))

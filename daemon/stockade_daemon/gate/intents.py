@@ -94,12 +94,21 @@ class Committed:
     size: int
     note: str
     seen: Observation = field(repr=False)
+    names_seen: tuple[Observation, ...] = field(default=(), repr=False)  # under other names of the file
 
     def body(self) -> dict[str, Json]:
-        """The body of the `fs/committed` event: the fields above, and what the session knows of the file now."""
-        return self.seen.body() | {
-            "operation": self.operation,
-            "before": self.before,
-            "after": self.after,
-            "note": self.note,
-        }
+        """The body of the `fs/committed` event: the fields above, and what the session knows of the file now.
+
+        `names_seen`, where the session had seen it under other names too, is what it knows under these.
+        """
+        names = {"names_seen": [each.body() for each in self.names_seen]} if self.names_seen else {}
+        return (
+            self.seen.body()
+            | names
+            | {
+                "operation": self.operation,
+                "before": self.before,
+                "after": self.after,
+                "note": self.note,
+            }
+        )

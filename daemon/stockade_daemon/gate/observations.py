@@ -74,6 +74,26 @@ class Observations:
         else:
             self._spelled.pop(seen.asked, None)
 
+    def of_content(self, digest: str | None) -> list[bytes]:
+        """The files that the session knows to have this content."""
+        return [path for path, seen in self._of.items() if seen.digest == digest]
+
+    def follow(self, own: Observation, before: str | None, names: Iterable[bytes]) -> tuple[Observation, ...]:
+        """After an own commit, what is known of the file under its other `names` that had the content `before`.
+
+        Under one that was seen whole it still is: what is new the session wrote itself.
+        """
+        followed = []
+        for path in names:
+            known = self._of.get(path)
+            if known is None or known.digest != before:
+                continue
+            lines = merged([(1, own.line_count)]) if known.whole else own.lines
+            seen = Observation(path, known.asked, own.digest, own.size, own.line_count, lines)
+            self.put(seen)
+            followed.append(seen)
+        return tuple(followed)
+
     def find(self, real: bytes, asked: bytes) -> Observation | None:
         """What was seen of the file, or failing that, of the file that this spelling led to before."""
         return self._of.get(real) or self._of.get(self._spelled.get(asked, asked))
@@ -101,6 +121,19 @@ def restored(body: Mapping[str, Json]) -> Observation:
     if not (isinstance(digest, str) and isinstance(size, int) and isinstance(count, int)):
         raise ValueError(f"a recorded observation is incomplete: {body!r}")
     return Observation(path, asked, digest, size, count, _pairs(lines))
+
+
+def restored_names(body: Mapping[str, Json]) -> list[Observation]:
+    """The observations under other names that a recorded commit tells of. Raises ValueError."""
+    names = body.get("names_seen", ())
+    if not isinstance(names, Sequence) or isinstance(names, str):
+        raise ValueError(f"a recorded commit tells of the names {names!r}, which is no list")
+    found = []
+    for each in names:
+        if not isinstance(each, Mapping):
+            raise ValueError(f"a recorded commit tells of a name {each!r}, which is no observation")
+        found.append(restored(each))
+    return found
 
 
 def part_of(opened: Observation, first: int, last: int) -> Observation:

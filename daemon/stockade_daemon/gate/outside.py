@@ -5,7 +5,8 @@ told once for each content, so a change that is undone and made again is told ag
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -38,11 +39,24 @@ class Changed:
 class Looks:
     """What the earlier looks of a session found."""
 
-    __slots__ = ("_statuses", "_told")
+    __slots__ = ("_left_out", "_statuses", "_told")
 
     def __init__(self) -> None:
         self._statuses: dict[bytes, tuple[_Status, str | None]] = {}  # with the digest that was found
         self._told: dict[bytes, str | None] = {}
+        self._left_out: list[str | None] = []
+
+    @contextmanager
+    def leaving_out(self, digest: str | None) -> Iterator[None]:
+        """While files of this content are changed by the session itself, perhaps under several names at once."""
+        self._left_out.append(digest)
+        try:
+            yield
+        finally:
+            self._left_out.remove(digest)
+
+    def leaves_out(self, digest: str | None) -> bool:
+        return digest is not None and digest in self._left_out
 
     def look(self, workspace: Workspace, known: Mapping[bytes, str | None], hidden: Hidden) -> list[Changed]:
         """The files of `known` (path → digest) that differ; file work. What is hidden is not there, and not read."""

@@ -12,6 +12,7 @@ import os
 import stat
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias, TypeVar
 
 from stockade_daemon.errors import GateRefusal
@@ -23,6 +24,7 @@ from stockade_daemon.gate.paths import Resolved, resolve
 from stockade_daemon.gate.refusals import Moved, changed, moved, os_errors, stale
 from stockade_daemon.gate.temporary import Temporary, temporary
 from stockade_daemon.gate.workspace import Workspace
+from stockade_daemon.values import Json
 
 Method: TypeAlias = Literal["create", "replace", "in place", "none"]
 
@@ -72,6 +74,24 @@ def recheck(place: Resolved, planned: Planned) -> Snapshot | None:
     if not attributes.writable(place.parent, place.name, disk.status):
         raise read_only(place.asked, disk.status)
     return disk
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the last look before `begun` found."""
+
+    method: Method
+    status: os.stat_result  # of the file; of its directory where there is no file yet
+    directories: int  # to be made
+
+    def body(self, planned: Planned, name: bytes) -> dict[str, Json]:
+        """The body of `fs/begun`, for recovery.py; `name` is the private one."""
+        return planned.body() | {
+            "method": self.method,
+            "temporary": name.decode(),
+            "directories": self.directories,
+            "inode": self.status.st_ino,
+        }
 
 
 def closed(path: bytes, directory: int) -> GateRefusal:
