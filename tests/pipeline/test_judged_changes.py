@@ -2,12 +2,15 @@
 
 import asyncio
 import hashlib
+import json
+from contextlib import aclosing
 from dataclasses import FrozenInstanceError
 from typing import Any
 
 import pytest
 
 from stockade_daemon.errors import PolicyRefusal, RequestError
+from stockade_daemon.gate.locks import held
 from stockade_daemon.policy.decisions import Accept, Allow, Ask, Deny, PreDecision
 from stockade_daemon.policy.intents import IntentListener
 from stockade_daemon.policy.subjects import Change, Intended, Transaction
@@ -270,3 +273,25 @@ async def test_a_listener_that_never_answers_does_not_keep_a_call_from_being_tak
         await staged.engine.cancel("s", "c")
     record, _ = await staged.engine.wait("s", "c", HANG_S)
     await refused(staged, record.result, "ABORTED", "nothing was changed")
+
+
+async def test_what_comes_while_a_change_waits_for_its_file_still_counts(staged: Staged) -> None:
+    """Another commit holds the file; meanwhile a guard comes, and one call is taken back."""
+    await staged.call("r", "read", path="a.txt")
+    arguments = json.dumps({"path": "a.txt", "old_string": "one", "new_string": "1"}).encode()
+    async with held(("path", str(staged.workspace / "a.txt"))):
+        for call_id in ("taken-back", "guarded"):
+            await staged.engine.begin("s", call_id, "edit", arguments)
+        for call_id in ("taken-back", "guarded"):
+            async with aclosing(staged.ledger.follow("s", call_id=call_id)) as events:
+                async for event in events:
+                    if event.type == "fs/edit-intent":
+                        break
+        staged.engine._under_way["s", "taken-back"].stop.request("cancelled")
+        staged.services.transaction_guards.add(lambda _: "the archive is closed")
+    for call_id, expected in (("taken-back", "ABORTED"), ("guarded", "DENIED")):
+        record, _ = await staged.engine.wait("s", call_id, HANG_S)
+        assert record.result is not None
+        assert code(record.result) == expected
+        assert "fs/begun" not in await staged.types(call_id)
+    assert (staged.workspace / "a.txt").read_text() == "one\n"

@@ -238,9 +238,9 @@ class Gate:
     ) -> Committed:
         """Makes `planned` true, or refuses and leaves the old bytes.
 
-        `begun` is awaited with what recovery needs (see recovery.py) after the last refusal that can be foreseen
-        and before the first byte changes; it records durably. `committed` is awaited as soon as the change is on the
-        disk. Once `begun` has been called a cancellation waits until both are over.
+        `begun` is awaited with what recovery needs (see recovery.py) after the last refusal that the gate can foresee
+        and before the first byte changes; it refuses, or records durably. `committed` is awaited as soon as the change
+        is on the disk. Once `begun` has been called a cancellation waits until both are over.
         Raises GateRefusal: FS_STALE_VERSION where the disk is no longer as it was decided about, FS_PROTECTED,
         FS_PERMISSION_DENIED, FS_CONFLICT, FS_IO_ERROR.
         """

@@ -1,9 +1,10 @@
 """Stage intents: fs/edit-intent and fs/write-intent, from wish to committed bytes.
 
-    decide → profile and listeners (allow, ask with the exact difference, deny) → guards → commit
+    decide → profile and listeners (allow, ask with the exact difference, deny) → under the file's lock: guards → commit
 
-The gate checks digest and path again under its lock, after the answer: what was shown is what is committed, or nothing
-is.
+Under the lock, after the answer, everything is checked again: path and digest by the gate, and here that the call goes
+on, that what was said yes to is still what was shown, and that no guard denies. What was shown is what is committed, or
+nothing is.
 """
 
 import asyncio
@@ -12,7 +13,7 @@ from collections.abc import Callable, Mapping
 from stockade_daemon.errors import Aborted, ExtensionFailed, PolicyRefusal, Refusal
 from stockade_daemon.gate.intents import Committed, EditIntent, Planned, WriteIntent
 from stockade_daemon.pipeline import cards
-from stockade_daemon.pipeline.binding import bound
+from stockade_daemon.pipeline.binding import Bound, bound
 from stockade_daemon.pipeline.context import CallUnderWay, Services
 from stockade_daemon.pipeline.guard import broken, guard_transaction
 from stockade_daemon.pipeline.staging import Staged, pack
@@ -36,6 +37,7 @@ async def edit(
     Parked."""
     planned = await under_way.live.gate.decide(intent)
     point = services.edit_intent if isinstance(intent, EditIntent) else services.write_intent
+    around: Bound | None = None
     match await _decide(services, Intended(judged, _change(planned)), planned, point):
         case Deny(reason, code):
             raise PolicyRefusal(code, reason)
@@ -55,7 +57,7 @@ async def edit(
             except Aborted as aborted:
                 # The body has been invoked by now, so this is no longer "before dispatch".
                 raise Aborted("ABORTED", aborted.message) from aborted
-    return await _commit(services, judged, under_way, planned, on_commit), planned
+    return await _commit(services, judged, under_way, planned, around, on_commit), planned
 
 
 async def approved(services: Services, judged: Judged, under_way: CallUnderWay, staged: Staged) -> Committed:
@@ -66,7 +68,8 @@ async def approved(services: Services, judged: Judged, under_way: CallUnderWay, 
     match await _decide(services, Intended(judged, _change(planned)), planned, point):
         case Deny(reason, code):
             raise PolicyRefusal(code, reason)
-    return await _commit(services, judged, under_way, planned, lambda _: None)
+    around = await bound(services, judged, under_way)
+    return await _commit(services, judged, under_way, planned, around, lambda _: None)
 
 
 async def _commit(
@@ -74,16 +77,21 @@ async def _commit(
     judged: Judged,
     under_way: CallUnderWay,
     planned: Planned,
+    around: Bound | None,
     on_commit: Callable[[Committed], object],
 ) -> Committed:
+    """around: of a change that somebody has said yes to, what the yes is bound to."""
     session_id, call_id = judged.session.session_id, judged.call.call_id
-    try:
-        under_way.stop.check()
-    except Stopped:
-        raise Aborted("ABORTED", "the call was stopped before its change was made; nothing was changed.") from None
-    guard_transaction(services, Transaction(judged, (_change(planned),)))
 
     async def begun(body: Mapping[str, Json]) -> None:
+        # The lock may have been waited for: whatever was so before that need not be so any more.
+        if around is not None:
+            await around.launch()
+        guard_transaction(services, Transaction(judged, (_change(planned),)))
+        try:
+            under_way.stop.check()
+        except Stopped:
+            raise Aborted("ABORTED", "the call was stopped before its change was made; nothing was changed.") from None
         await services.ledger.append(session_id, "fs/begun", call_id, body)
         if body["method"] == "in place" and services.durability != "power":
             # A power cut in the middle leaves half of the new bytes; only this record leads to the old ones.
