@@ -237,6 +237,20 @@ async def test_a_change_between_decision_and_commit_is_stale(actor: "Actor", roo
     assert (root / "a").read_bytes() == b"9\n"
 
 
+@pytest.mark.parametrize("tool", ["edit", "write"])
+async def test_what_vanishes_between_decision_and_commit_is_stale_and_stays_gone(
+    actor: "Actor", root: Path, refused: Refused, tool: str
+) -> None:
+    (root / "a").write_bytes(b"1\n")
+    await actor.read("a")
+    planned = await (actor.plan_edit("a", b"1", b"2") if tool == "edit" else actor.plan_write("a", b"2\n"))
+    (root / "a").unlink()
+    with refused("FS_STALE_VERSION", "vanished"):
+        await actor.commit(planned)
+    assert actor.begun == []
+    assert os.listdir(root) == []
+
+
 async def test_deciding_changes_nothing(actor: "Actor", root: Path) -> None:
     planned = await actor.plan_write("n/x", b"1\n")
     assert planned.text == "--- /dev/null\n+++ b/n/x\n@@ -0,0 +1,1 @@\n+1\n"

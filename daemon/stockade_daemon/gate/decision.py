@@ -8,6 +8,10 @@
 | a part                 | same digest    | FS_PARTIAL_OBSERVATION | update if the changed lines were seen  |
 | any of it, or absence  | other bytes    | FS_STALE_VERSION       | FS_STALE_VERSION                       |
 | any of it, or absence  | nothing        | create (says so)       | FS_NOT_FOUND                           |
+| absence, or nothing    | appears¹       | FS_STALE_VERSION       | –                                      |
+| any of it              | vanishes¹      | FS_STALE_VERSION       | FS_STALE_VERSION                       |
+
+¹ between decision and commit, which publish.py finds under the file's lock.
 
 A write replaces text that is not UTF-8 only where the call names an encoding, else it is FS_NOT_UTF8. Content decides,
 never a clock or an inode number. Staleness is found before anything is matched or measured.
