@@ -150,6 +150,7 @@ async def test_a_file_with_several_names_is_written_in_place(actor: "Actor", roo
     assert (root / "a").stat().st_ino == (root / "b").stat().st_ino
     assert stat.S_IMODE((root / "a").stat().st_mode) == 0o755
     assert "in place: the file has 2 hard links" in done.note
+    assert "set-id" in done.note
     assert sorted(os.listdir(root)) == ["a", "b"]
 
 

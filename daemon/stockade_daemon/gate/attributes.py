@@ -51,9 +51,7 @@ def carry(source: int, status: os.stat_result, target: int) -> list[str]:
     os.fchown(target, status.st_uid, status.st_gid)
     lost = _carry_extended(source, target)
     os.fchmod(target, kept_mode(status))
-    if kept_mode(status) != stat.S_IMODE(status.st_mode):
-        lost.append("its set-id bits")
-    return lost
+    return lost + lost_bits(status)
 
 
 def kept_mode(status: os.stat_result) -> int:
@@ -63,6 +61,11 @@ def kept_mode(status: os.stat_result) -> int:
     """
     mode = stat.S_IMODE(status.st_mode) & ~stat.S_ISUID
     return mode & ~stat.S_ISGID if mode & stat.S_IXGRP else mode
+
+
+def lost_bits(status: os.stat_result) -> list[str]:
+    """What changed content loses of its mode, for the list of attributes that were lost."""
+    return ["its set-id bits"] if kept_mode(status) != stat.S_IMODE(status.st_mode) else []
 
 
 def like_directory(directory: int, target: int, mode: int) -> None:

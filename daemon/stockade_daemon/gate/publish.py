@@ -265,7 +265,7 @@ def _in_place(workspace: Workspace, place: Resolved, planned: Planned, old: Snap
                 return "another program wrote to the file at the same time"
         finally:
             os.close(target)
-    return _synced(place.parent)
+    return _join(_lost(attributes.lost_bits(old.status)), _synced(place.parent))
 
 
 def overwrite(target: int, content: bytes, status: os.stat_result) -> None:
