@@ -27,8 +27,8 @@ _DIFFERENCE_STYLES: Final = (
 )
 _BETWEEN: Final = " · "
 _WHERE: Final = ("tool", "profile", "workspace", "path", "operation", "added", "removed")
-_BOUND: Final = ("session", "profile_digest", "before", "after")  # what the answer is bound to besides
-_SHOWN_APART: Final = frozenset({"title", "arguments", "difference", "reason", *_WHERE, *_BOUND})
+_BOUND: Final = ("session", "profile_digest", "tool_digest", "before", "after")  # what the answer is bound to besides
+_SHOWN_APART: Final = frozenset({"title", "arguments", "difference", "reason", "expires_ms", *_WHERE, *_BOUND})
 
 
 def text(content: str, style: str = "") -> Text:
@@ -58,7 +58,8 @@ def title(ask: Ask) -> str:
 def parts(ask: Ask) -> list[Text]:
     """All of the card but its title, part by part, whatever keys it has.
 
-    Only two things are left out: empty values, and the arguments where the exact difference that they make is shown.
+    Left out are empty values, the time that the head says, and the arguments where the exact difference that they make
+    is shown.
     """
     shown = {name: value for name, value in ask.card.items() if value not in (None, "", [], {})}
     made = [_inline(shown, _WHERE)] if any(name in shown for name in _WHERE) else []
@@ -71,7 +72,9 @@ def parts(ask: Ask) -> list[Text]:
             if isinstance(arguments, dict)
             else [text(_as_text(arguments))]
         )
-    made.extend(_argument(name, value) for name, value in shown.items() if name not in _SHOWN_APART)
+    # How long the arguments are is of use beside them alone.
+    apart = _SHOWN_APART | {"lengths"} if "difference" in shown else _SHOWN_APART
+    made.extend(_argument(name, value) for name, value in shown.items() if name not in apart)
     if "difference" in shown:
         made.append(difference(_as_text(shown["difference"])))
     if any(name in shown for name in _BOUND):

@@ -61,13 +61,59 @@ async def test_a_card_names_the_scripts_with_their_digests_and_a_change_of_one_v
     (workspace / "link.py").symlink_to("run.sh")
     call = await asking.start("shell", **arguments)
     ask = await asked(daemon, asking)
-    assert ask.card["operands"] == [{"path": "run.sh", "digest": DIGEST}]
+    by_link = "link.py" in str(arguments)
+    named = {"path": "run.sh", "digest": DIGEST}
+    if by_link:
+        named = {"path": "link.py", "digest": DIGEST, "leads_to": "run.sh"}
+    assert ask.card["operands"] == [named]
     (workspace / "run.sh").write_text("echo other\n")
-    with pytest.raises(AskChanged, match=r"run\.sh"):
+    with pytest.raises(AskChanged, match=str(named["path"])):
         await ask.decide(True)
     result = await result_of(call)
     assert code(result) == "APPROVAL_MISMATCH"
-    assert "run.sh" in str(result.error)
+    assert str(named["path"]) in str(result.error)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "bash run.sh",
+        "bash -lc 'bash run.sh'",
+        "bash -c '' " + " ".join(f"w{number}" for number in range(40)) + "; bash run.sh",
+        "echo ok # it's\nbash run.sh",
+        'echo "$(bash run.sh)"',
+        "timeout -s KILL 5 bash run.sh",
+        "env -u FOO ./run.sh",
+        "xargs -I {} ./run.sh",
+    ],
+)
+@pytest.mark.parametrize("there", [True, False], ids=["changed", "appeared"])
+async def test_a_script_is_found_in_the_commands_that_agents_write(
+    daemon: Daemon, asking: Session, workspace: Path, command: str, there: bool
+) -> None:
+    if there:
+        (workspace / "run.sh").write_text(SHOWN)
+    call = await asking.start("shell", command=command)
+    ask = await asked(daemon, asking)
+    (workspace / "run.sh").write_text("echo other\n")
+    with pytest.raises(AskChanged, match=r"run\.sh"):
+        await ask.decide(True)
+    assert code(await result_of(call)) == "APPROVAL_MISMATCH"
+
+
+async def test_a_link_that_leads_to_another_script_voids_the_ask(
+    daemon: Daemon, asking: Session, workspace: Path
+) -> None:
+    for name in ("one.sh", "two.sh"):
+        (workspace / name).write_text(SHOWN)
+    (workspace / "link.sh").symlink_to("one.sh")
+    call = await asking.start("shell", command="bash link.sh")
+    ask = await asked(daemon, asking)
+    (workspace / "link.sh").unlink()
+    (workspace / "link.sh").symlink_to("two.sh")
+    with pytest.raises(AskChanged, match=r"link\.sh"):
+        await ask.decide(True)
+    assert code(await result_of(call)) == "APPROVAL_MISMATCH"
 
 
 async def test_a_script_that_stays_runs_and_a_no_needs_no_script(

@@ -13,7 +13,8 @@ from stockade_daemon.gate.workspace import Workspace
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
-    path: str  # real, relative to the workspace, as printable text
+    path: str  # as it was asked for
+    real: str  # relative to the workspace, links followed, as printable text
     digest: str  # SHA-256 of the bytes, lower-case hex
     # Device, inode, size, times of the last change of bytes and of the file, ns: the last of these cannot be set
     # (inode(7)), so a file that was changed and changed back is told from one that was left alone.
@@ -30,7 +31,7 @@ def fingerprint(workspace: Workspace, hidden: Hidden, path: str) -> Fingerprint 
             found = take(place)
             status = found.status
             identity = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
-            return Fingerprint(shown(place.real), found.digest, identity)
+            return Fingerprint(path, shown(place.real), found.digest, identity)
 
     try:
         return settled(look, encoded(path))

@@ -27,12 +27,16 @@ class Bound:
     under_way: CallUnderWay
     tool_digest: str
     scripts: tuple[Fingerprint, ...]  # identities are those of the last look
+    absent: tuple[str, ...]  # what the command names as scripts and is not there
 
     def body(self) -> dict[str, Json]:
         """What the card says of it."""
         body: dict[str, Json] = {"tool_digest": self.tool_digest}
         if self.scripts:
-            body["operands"] = [{"path": each.path, "digest": each.digest} for each in self.scripts]
+            body["operands"] = [
+                {"path": each.path, "digest": each.digest} | ({} if each.real == each.path else {"leads_to": each.real})
+                for each in self.scripts
+            ]
         return body
 
     async def standing(self) -> str:
@@ -41,7 +45,7 @@ class Bound:
             live = await self.under_way.current()
         except (RequestError, ConfigurationError) as error:
             return f"the session cannot be had any more ({error})"
-        return self._outdated(live) or await self._edited()
+        return self._outdated(live) or self._edited(await self._look())
 
     async def launch(self) -> "Bound":
         """The same, looked at in the last moment. Raises PolicyRefusal: APPROVAL_MISMATCH, or DENIED where the profile
@@ -50,16 +54,21 @@ class Bound:
         reason = self._outdated(live)
         if reason and (live.barred is not None or decision_for(replace(self.judged, session=live.session)) == "deny"):
             raise PolicyRefusal("DENIED", f"{reason} since the call was approved, and denies it now. Nothing was run")
-        reason = reason or await self._edited()
+        # One look: what is compared with the card is what `ran` compares with.
+        found = await self._look()
+        reason = reason or self._edited(found)
         if reason:
             outcomes.changed(reason).check()
-        found = await self.under_way.live.gate.fingerprints([each.path for each in self.scripts])
         return replace(self, scripts=tuple(each for each in found if each is not None))
 
     async def ran(self) -> bool:
         """Whether what ran is what was shown: since `launch` nobody has touched its scripts."""
-        found = await self.under_way.live.gate.fingerprints([each.path for each in self.scripts])
-        return tuple(found) == self.scripts
+        found = await self._look()
+        return tuple(each for each in found if each is not None) == self.scripts
+
+    async def _look(self) -> list[Fingerprint | None]:
+        """Of the scripts, and then of what was not there, by the names that the command has for them."""
+        return await self.under_way.live.gate.fingerprints([*(each.path for each in self.scripts), *self.absent])
 
     def _outdated(self, live: LiveSession) -> str:
         if live.barred is not None or live.digest != self.under_way.began:
@@ -70,18 +79,26 @@ class Bound:
             return f"the tool {self.judged.call.tool} is gone"
         return "" if digest_of(manifest) == self.tool_digest else f"the tool {self.judged.call.tool} has changed"
 
-    async def _edited(self) -> str:
-        found = await self.under_way.live.gate.fingerprints([each.path for each in self.scripts])
-        for before, now in zip(self.scripts, found, strict=True):
-            if now is None or now.digest != before.digest:
-                return f"{before.path}, which the command runs, has {'gone' if now is None else 'changed'}"
+    def _edited(self, found: list[Fingerprint | None]) -> str:
+        there = len(self.scripts)
+        for before, now in zip(self.scripts, found[:there], strict=True):
+            if now is None:
+                return f"{before.path}, which the command runs, has gone"
+            if (now.digest, now.real) != (before.digest, before.real):
+                return f"{before.path}, which the command runs, has changed"
+        for path, appeared in zip(self.absent, found[there:], strict=True):
+            if appeared is not None:
+                return f"{path}, which the command may run, has appeared"
         return ""
 
 
 async def bound(services: Services, judged: Judged, under_way: CallUnderWay) -> Bound:
     """The call as it is bound now, when it is about to be shown."""
     scripts: tuple[Fingerprint, ...] = ()
+    absent: tuple[str, ...] = ()
     if judged.manifest.body is Body.COMMAND:
-        found = await under_way.live.gate.fingerprints(operands(judged.call.arguments))
-        scripts = tuple({each.path: each for each in found if each is not None}.values())
-    return Bound(services, judged, under_way, digest_of(judged.manifest), scripts)
+        named = operands(judged.call.arguments)
+        found = await under_way.live.gate.fingerprints(named)
+        scripts = tuple(each for each in found if each is not None)
+        absent = tuple(path for path, each in zip(named, found, strict=True) if each is None)
+    return Bound(services, judged, under_way, digest_of(judged.manifest), scripts, absent)

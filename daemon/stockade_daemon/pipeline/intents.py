@@ -60,15 +60,17 @@ async def edit(
     return await _commit(services, judged, under_way, planned, around, on_commit), planned
 
 
-async def approved(services: Services, judged: Judged, under_way: CallUnderWay, staged: Staged) -> Committed:
+async def approved(
+    services: Services, judged: Judged, under_way: CallUnderWay, staged: Staged, around: Bound
+) -> Committed:
     """Commits what an earlier daemon staged and somebody has said yes to. Listeners and guards are asked again, and the
-    gate checks everything again: the yes stands for an ask, and for nothing else. Raises as `edit` does."""
+    gate checks everything again: the yes stands for an ask, and for nothing else. around: what was shown. Raises as
+    `edit` does."""
     point = services.edit_intent if staged.point == services.edit_intent.name else services.write_intent
     planned = staged.planned
     match await _decide(services, Intended(judged, _change(planned)), planned, point):
         case Deny(reason, code):
             raise PolicyRefusal(code, reason)
-    around = await bound(services, judged, under_way)
     return await _commit(services, judged, under_way, planned, around, lambda _: None)
 
 

@@ -25,7 +25,8 @@ _WRAPPERS: Final = frozenset(
 )
 _ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*\+?=")
 _BREAKS: Final = frozenset(";&|()<>\n`")
-_MOST: Final = 32  # of one command
+_MOST: Final = 4096  # of one command: looking for one that is not there takes microseconds
+_SUBSTITUTED: Final = re.compile(r"\$\(([^()]*)\)|`([^`]*)`")
 
 
 def operands(arguments: Mapping[str, Json]) -> list[str]:
@@ -41,6 +42,8 @@ def operands(arguments: Mapping[str, Json]) -> list[str]:
 
 
 def _of_text(text: str, directory: str) -> Iterator[str]:
+    for inner in _SUBSTITUTED.finditer(text):  # also within double quotes, where words are not told
+        yield from _of_text(inner[1] or inner[2] or "", directory)
     for words in _commands(text):
         if words[:1] == ["cd"] and len(words) == 2:
             directory = _joined(directory, words[1])
@@ -49,6 +52,11 @@ def _of_text(text: str, directory: str) -> Iterator[str]:
 
 
 def _of_words(words: Sequence[str], directory: str) -> Iterator[str]:
+    if words and words[0] in _WRAPPERS:
+        # Which words are values of its options nobody can tell: whatever may be a command behind it counts.
+        for position, word in enumerate(words[1:], start=1):
+            if "/" in word or _INTERPRETERS.fullmatch(word):
+                yield from _of_words(words[position:], directory)
     rest = list(words)
     while rest and (rest[0] in _WRAPPERS or _ASSIGNMENT.match(rest[0]) or rest[0].startswith("-")):
         rest.pop(0)
@@ -62,7 +70,7 @@ def _of_words(words: Sequence[str], directory: str) -> Iterator[str]:
     if not _INTERPRETERS.fullmatch(name.rpartition("/")[2]):
         return
     for position, word in enumerate(given):
-        if word == "-c" and position + 1 < len(given) and name.endswith("sh"):
+        if re.fullmatch("-[a-z]*c", word) and position + 1 < len(given) and name.endswith("sh"):
             yield from _of_text(given[position + 1], directory)
         yield _joined(directory, word)
     if name in ("make", "gmake"):
@@ -85,11 +93,14 @@ def _commands(text: str) -> Iterator[list[str]]:
                 words = ["."] if word == "<" else []
             else:
                 words.append(word)
-    except ValueError:  # a quote that does not end: what came before it was told
-        pass
+    except ValueError:  # a quote that does not end, perhaps in a comment: each line by itself, then
+        for line in text.splitlines() if "\n" in text else ():
+            yield from _commands(line)
     if words:
         yield words
 
 
 def _joined(directory: str, word: str) -> str:
+    word = re.sub(r"(^|/)(?:\./)+", r"\1", word)
+    directory = "" if directory == "." else directory
     return word if word.startswith("/") or not directory else f"{directory.rstrip('/')}/{word}"

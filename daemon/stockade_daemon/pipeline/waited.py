@@ -7,6 +7,7 @@ afterwards.
 """
 
 import asyncio
+import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -23,10 +24,11 @@ from stockade_daemon.pipeline import intents, outcomes
 from stockade_daemon.pipeline.approve import taken_back
 from stockade_daemon.pipeline.binding import Bound
 from stockade_daemon.pipeline.context import CallUnderWay, Services
+from stockade_daemon.pipeline.operands import operands
 from stockade_daemon.pipeline.staging import Staged, unpack
 from stockade_daemon.policy.asks import Ask
 from stockade_daemon.policy.subjects import Judged
-from stockade_daemon.values import Event, Json, Outcome
+from stockade_daemon.values import Body, Event, Json, Outcome
 
 _ASKED: Final = "approval/asked"
 _DECIDED: Final = "approval/decided"
@@ -60,15 +62,19 @@ async def waited(ledger: Ledger, unsettled: Unsettled, owner: str) -> Waited | N
         if kept is None:
             return None
         staged = await asyncio.to_thread(unpack, kept)
+        _check_shown(staged, body["card"])
     elif any(event.type == "call/dispatched" for event in after):
         return None
     card: Any = body["card"]
+    text = json_text.dump(card)
+    if hashlib.sha256(text).hexdigest() != body["shown_hash"]:
+        raise ValueError("the card in the ledger is not the one that was shown")
     ask = Ask(
         ask_id=str(body["ask_id"]),
         session_id=unsettled.call.session_id,
         call_id=unsettled.call.call_id,
         tool=unsettled.call.tool,
-        card=json_text.dump(card),
+        card=text,
         shown_hash=str(body["shown_hash"]),
         asked_ms=events[at].time_ms,
         expires_ms=_number(body["expires_ms"]),
@@ -113,7 +119,7 @@ async def finish(services: Services, judged: Judged, under_way: CallUnderWay, ke
             )
         except Aborted as aborted:
             raise Aborted("ABORTED", aborted.message) from aborted
-        done = await intents.approved(services, judged, under_way, kept.staged)
+        done = await intents.approved(services, judged, under_way, kept.staged, around)
     except Refusal as refusal:
         return replace(outcomes.refused(refusal), effects=_effects(kept.committed))
     paths = (*kept.committed, done.path)
@@ -156,8 +162,23 @@ def _value(staged: Staged, done: Committed) -> dict[str, Json]:
 
 def _bound(services: Services, judged: Judged, under_way: CallUnderWay, kept: Waited) -> Bound:
     """As the card has it."""
-    scripts = tuple(Fingerprint(each["path"], each["digest"], ()) for each in kept.card.get("operands", ()))
-    return Bound(services, judged, under_way, str(kept.card.get("tool_digest", "")), scripts)
+    scripts = tuple(
+        Fingerprint(each["path"], each.get("leads_to", each["path"]), each["digest"], ())
+        for each in kept.card.get("operands", ())
+    )
+    named = operands(judged.call.arguments) if judged.manifest.body is Body.COMMAND else []
+    there = {each.path for each in scripts}
+    absent = tuple(path for path in named if path not in there)
+    return Bound(services, judged, under_way, str(kept.card.get("tool_digest", "")), scripts, absent)
+
+
+def _check_shown(staged: Staged, card: Any) -> None:
+    """Raises ValueError where what was kept on the disk is not what the card says would be committed."""
+    planned = staged.planned
+    kept = (planned.path, planned.operation, planned.before, planned.after, planned.text)
+    shown = tuple(card[key] for key in ("path", "operation", "before", "after", "difference"))
+    if kept != shown or hashlib.sha256(planned.content).hexdigest() != planned.after:
+        raise ValueError("what was staged is not what was shown")
 
 
 def _still(after: Sequence[Event]) -> bool:

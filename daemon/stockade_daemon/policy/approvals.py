@@ -59,6 +59,7 @@ class Approvals:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._pending: dict[str, Pending] = {}
+        self._parked: set[str] = set()  # ids of asks that the next daemon goes on with
         self._deciding: set[asyncio.Task[Answer]] = set()
         self._watchers: list[Watcher] = []
         self._claims = Claims(self._claim_changed)
@@ -162,9 +163,12 @@ class Approvals:
         finally:
             self._pending.pop(ask.ask_id, None)
             self._claims.forget(ask.ask_id)
-            end = pending.end()
-            for watcher in self._watchers:
-                watcher.ended(ask, end)
+            if pending.parked:
+                self._parked.add(ask.ask_id)
+            else:
+                end = pending.end()
+                for watcher in self._watchers:
+                    watcher.ended(ask, end)
         pending.ended.result().check()
 
     async def _outcome(self, pending: Pending, cancelled: asyncio.Event) -> None:
@@ -234,6 +238,8 @@ class Approvals:
 
     async def _decide(self, answer: Answer, shown_hash: str, by: Principal) -> Answer:
         pending = self._pending.get(answer.ask_id)
+        if answer.ask_id in self._parked or (pending is not None and pending.parked):
+            raise _stopping()
         if pending is None or pending.ended.done():
             return await self._earlier(answer, by)
         _check(by, pending.ask.asked_by, answer.ask_id)
@@ -252,8 +258,10 @@ class Approvals:
             await self._end(
                 pending, outcomes.rejected(answer.reason, by.name), decision_id=answer.decision_id, said=answer.reason
             )
-        if pending.ended.exception() is not None:
-            raise RequestError("UNAVAILABLE", "the daemon is stopping; the ask waits for the next one: answer again")
+        if pending.parked:
+            raise _stopping()
+        if (failure := pending.ended.exception()) is not None:
+            raise failure
         if pending.ended.result().code == "APPROVAL_MISMATCH":
             raise RequestError("FAILED_PRECONDITION", pending.ended.result().reason, code="APPROVAL_MISMATCH")
         return await self._earlier(answer, by)
@@ -339,3 +347,7 @@ def _no_ask(ask_id: str) -> RequestError:
 
 def _now_ms() -> int:
     return time.time_ns() // 1_000_000
+
+
+def _stopping() -> RequestError:
+    return RequestError("UNAVAILABLE", "the daemon is stopping; the ask waits for the next one: answer again")

@@ -47,8 +47,13 @@ class Pending:
         self._ending.add(task)
         task.add_done_callback(self._over)
 
+    @property
+    def parked(self) -> bool:
+        """Whether the next daemon goes on with it."""
+        return self.ended.done() and isinstance(self.ended.exception(), Parked)
+
     def end(self) -> End:
-        """How it ended, as watchers hear it."""
+        """How it ended, as watchers hear it. Not of one that is parked: it has not ended."""
         now = time.time_ns() // 1_000_000
         if not self.ended.done() or self.ended.exception() is not None:
             return End("withdrawn", "the daemon could not keep it", now)
