@@ -64,7 +64,7 @@ async def test_an_edit_is_in_force_for_the_next_call_and_a_call_under_way_goes_o
     assert [each["profile_digest"] for each in calls] == [first, second, second, second]
 
 
-async def test_a_change_that_waits_for_an_answer_keeps_the_patterns_that_it_began_with(
+async def test_a_yes_to_a_change_does_not_hold_under_another_version_of_the_profile(
     admin: Admin, daemon: Daemon, workspace: Path
 ) -> None:
     asked = asyncio.Event()
@@ -84,9 +84,9 @@ async def test_a_change_that_waits_for_an_answer_keeps_the_patterns_that_it_bega
         refused = await session.call("edit", path="a.txt", old_string="two", new_string="2")
         edited.set()
         done = await call.result()
-    assert (code(refused), code(done)) == ("FS_PROTECTED", "ok")
+    assert (code(refused), code(done)) == ("FS_PROTECTED", "APPROVAL_MISMATCH")
     assert done.profile_digest == first != refused.profile_digest
-    assert await asyncio.to_thread((workspace / "a.txt").read_text) == "1\ntwo\nthree\n"
+    assert await asyncio.to_thread((workspace / "a.txt").read_text) == "one\ntwo\nthree\n"
 
 
 async def test_every_edit_that_is_complete_before_a_call_is_in_force_for_it(admin: Admin, session: Session) -> None:

@@ -61,6 +61,12 @@ def test_names_of_tests_state_facts() -> None:
     assert not names, "write out what is true"
 
 
+def test_no_two_files_of_tests_have_one_name() -> None:
+    """pytest imports them by their names alone."""
+    names = [path.name for path in TESTS if path.name.startswith("test_")]
+    assert sorted(names) == sorted(set(names))
+
+
 def test_nothing_is_put_off_in_the_code() -> None:
     marks = re.compile(r"\b(TO" + r"DO|FIX" + r"ME|XX" + r"X)\b")
     assert [str(path.relative_to(ROOT)) for path, text in SOURCES.items() if marks.search(text)] == []

@@ -104,7 +104,7 @@ async def _tool_call(session: Session, kind: str, number: int, counts: Counts) -
             counts.faults.append(f"call {number} has read what is outside")
     counts.writes += 1
     if kind == "edit":
-        result = await session.call("edit", path=path, old_string=content or "0", new_string=f"{number}\n")
+        result = await session.call("edit", path=path, old_string=content or "0", new_string=f"{number}\n.")
     else:
         result = await session.call("write", path=path, content=f"{number}\n")
     counts.committed += result.ok
