@@ -65,6 +65,8 @@ def serve(
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
         stream=sys.stderr,
     )
+    if not verbose:
+        logging.getLogger("watchfiles").setLevel(logging.WARNING)  # it tells of every change, and so do we
     # Imported late: `--help` and a faulty configuration need none of it.
     import asyncio
 

@@ -208,3 +208,10 @@ def test_a_terminal_that_cannot_be_drawn_on_gets_plain_lines(environment: dict[s
         approver.process.send_signal(signal.SIGINT)
         assert approver.ended() == 130
         assert b"\x1b" not in approver.shown
+
+
+def test_a_line_at_a_terminal_while_nothing_waits_hinders_no_later_one(environment: dict[str, str]) -> None:
+    with approving(environment, "--plain", terminal=True) as approver:
+        approver.until(b"Waiting for asks.")
+        approver.type(b"\ny\nq\n")
+        assert approver.ended() == 0

@@ -120,11 +120,13 @@ class Lines:
     async def _idle(self) -> bool:
         """Waits for a change, or for the end of input. False: nobody answers any more.
 
-        Lines that come already are kept for the asks that they are meant for, but for one that says to quit.
+        Lines of a pipe that come already are kept for the asks that they are meant for, but for one that says to quit.
         """
         await self._line_or_change()
-        line, newline, _ = self._typed.partition(b"\n")
+        line, newline, rest = self._typed.partition(b"\n")
         over = self._at_an_end and not line and not newline
+        if self._terminal and newline and line.strip().lower() not in (b"q", b"quit"):
+            self._typed = rest  # nobody types ahead for a card that has not been seen
         if over:
             self._print(_NO_MORE)
         return not over and line.strip().lower() not in (b"q", b"quit")
