@@ -48,3 +48,9 @@ def test_an_argument_vector_names_its_scripts_below_its_directory() -> None:
     assert operands(given) == ["sub/x.py", "sub/; bash y.sh"]
     assert operands({"argv": ["./x"]}) == ["x"]
     assert operands({"argv": []}) == []
+
+
+@pytest.mark.parametrize("word", ["sh ", "/bin/x ", "/bin/sh a "])
+def test_the_words_of_a_long_command_are_told_once_and_not_as_often_as_there_are_words(word: str) -> None:
+    found = operands({"command": "env " + word * 50_000 + "sh run.sh"})
+    assert 0 < len(found) <= 4096

@@ -5,6 +5,7 @@ been told. A script could still change while it is read, so it is looked at afte
 something else, and its result is withheld.
 """
 
+import asyncio
 from dataclasses import dataclass, replace
 
 from stockade_daemon.errors import ArgumentsRefusal, ConfigurationError, PolicyRefusal, RequestError
@@ -97,7 +98,7 @@ async def bound(services: Services, judged: Judged, under_way: CallUnderWay) -> 
     scripts: tuple[Fingerprint, ...] = ()
     absent: tuple[str, ...] = ()
     if judged.manifest.body is Body.COMMAND:
-        named = operands(judged.call.arguments)
+        named = await asyncio.to_thread(operands, judged.call.arguments)
         found = await under_way.live.gate.fingerprints(named)
         scripts = tuple(each for each in found if each is not None)
         absent = tuple(path for path, each in zip(named, found, strict=True) if each is None)

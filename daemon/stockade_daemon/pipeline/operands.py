@@ -10,6 +10,7 @@ no file cost nothing, so a guess too many does no harm.
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Final
 
 from stockade_daemon.values import Json
@@ -26,19 +27,22 @@ _WRAPPERS: Final = frozenset(
 _ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*\+?=")
 _BREAKS: Final = frozenset(";&|()<>\n`")
 _MOST: Final = 4096  # of one command: looking for one that is not there takes microseconds
+_TOLD: Final = 16 * _MOST  # with repetitions, of which a long command for a wrapper has the square of its words
 _SUBSTITUTED: Final = re.compile(r"\$\(([^()]*)\)|`([^`]*)`")
 
 
 def operands(arguments: Mapping[str, Json]) -> list[str]:
-    """Paths of a shell call's arguments that may name its scripts, relative to the workspace or absolute."""
-    directory = arguments.get("cwd")
-    found: list[str] = []
+    """Paths of a shell call's arguments that may name its scripts, relative to the workspace or absolute. Computes: a
+    command may have megabytes."""
+    cwd = arguments.get("cwd")
+    directory = cwd if isinstance(cwd, str) else ""
     command, argv = arguments.get("command"), arguments.get("argv")
+    found: Iterator[str] = iter(())
     if isinstance(command, str):
-        found += _of_text(command, directory if isinstance(directory, str) else "")
+        found = _of_text(command, directory)
     elif isinstance(argv, Sequence):
-        found += _of_words([str(each) for each in argv], directory if isinstance(directory, str) else "")
-    return list(dict.fromkeys(found))[:_MOST]
+        found = _of_words([str(each) for each in argv], directory)
+    return list(dict.fromkeys(islice(found, _TOLD)))[:_MOST]
 
 
 def _of_text(text: str, directory: str) -> Iterator[str]:
@@ -55,8 +59,10 @@ def _of_words(words: Sequence[str], directory: str) -> Iterator[str]:
     if words and words[0] in _WRAPPERS:
         # Which words are values of its options nobody can tell: whatever may be a command behind it counts.
         for position, word in enumerate(words[1:], start=1):
-            if "/" in word or _INTERPRETERS.fullmatch(word):
+            if _INTERPRETERS.fullmatch(word.rpartition("/")[2]):
                 yield from _of_words(words[position:], directory)
+            elif "/" in word:
+                yield _joined(directory, word)
     rest = list(words)
     while rest and (rest[0] in _WRAPPERS or _ASSIGNMENT.match(rest[0]) or rest[0].startswith("-")):
         rest.pop(0)

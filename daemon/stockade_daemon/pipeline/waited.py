@@ -95,7 +95,7 @@ def undecided(unsettled: Unsettled) -> str:
 
 async def go_on(services: Services, judged: Judged, under_way: CallUnderWay, kept: Waited) -> None:
     """As `approve`, with the ask of an earlier daemon. Raises as that does."""
-    under_way.bound = _bound(services, judged, under_way, kept)
+    under_way.bound = await _bound(services, judged, under_way, kept)
     try:
         await services.approvals.resume(
             kept.ask,
@@ -111,7 +111,7 @@ async def go_on(services: Services, judged: Judged, under_way: CallUnderWay, kep
 async def finish(services: Services, judged: Judged, under_way: CallUnderWay, kept: Waited) -> Outcome:
     """What a call comes to whose change was asked about, after the answer. Raises Parked."""
     assert kept.staged is not None
-    around = _bound(services, judged, under_way, kept)
+    around = await _bound(services, judged, under_way, kept)
     try:
         try:
             await services.approvals.resume(
@@ -160,13 +160,14 @@ def _value(staged: Staged, done: Committed) -> dict[str, Json]:
     return value
 
 
-def _bound(services: Services, judged: Judged, under_way: CallUnderWay, kept: Waited) -> Bound:
+async def _bound(services: Services, judged: Judged, under_way: CallUnderWay, kept: Waited) -> Bound:
     """As the card has it."""
     scripts = tuple(
         Fingerprint(each["path"], each.get("leads_to", each["path"]), each["digest"], ())
         for each in kept.card.get("operands", ())
     )
-    named = operands(judged.call.arguments) if judged.manifest.body is Body.COMMAND else []
+    is_command = judged.manifest.body is Body.COMMAND
+    named = await asyncio.to_thread(operands, judged.call.arguments) if is_command else []
     there = {each.path for each in scripts}
     absent = tuple(path for path in named if path not in there)
     return Bound(services, judged, under_way, str(kept.card.get("tool_digest", "")), scripts, absent)
