@@ -304,7 +304,7 @@ def _value(effect: Effect) -> dict[str, Json]:
 
 
 def _named(effect: Effect) -> str:
-    below = f", {effect.below} names" if effect.below else ""
+    below = f", {effect.below} name{'s' * (effect.below > 1)}" if effect.below else ""
     source = f" from {told(effect.source)}" if effect.source is not None else ""
     return f"{told(effect.path) if effect.path else '.'} ({effect.change}{source}{below})"
 

@@ -18,10 +18,9 @@ from dataclasses import asdict, replace
 from typing import Any, Final, Self
 
 from stockade_daemon.gate import syscalls
-from stockade_daemon.gate.effects.plan import APART, LINKS, NEW, OLD
 from stockade_daemon.gate.effects.tree import Tree, named
 from stockade_daemon.gate.effects.upper import Found
-from stockade_daemon.gate.effects.values import Facts, Made, Plan, Step
+from stockade_daemon.gate.effects.values import APART, LINKS, NEW, OLD, Facts, Made, Plan, Step
 from stockade_daemon.gate.temporary import PREFIX
 from stockade_daemon.removing import remove_tree
 

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal, TypeAlias
 
 from stockade_daemon import json_text
@@ -129,7 +129,38 @@ class Plan:
         return summary(each.path for each in self.effects if not each.inside)
 
 
+NEW: Final = b"new"  # in the area: the upper directory
+OLD: Final = b"old"  # what was taken away, by number
+APART: Final = b"apart"  # what is in directories that moved, by number
+LINKS: Final = b"links"  # further names of files, by number
+
+
+def joined(above: bytes, name: bytes) -> bytes:
+    """A path below another one, which may be the root."""
+    return above + b"/" + name if above else name
+
+
+def above_of(path: bytes) -> bytes:
+    """The directory that a path is in."""
+    return path.rpartition(b"/")[0]
+
+
 def summary(paths: Iterable[bytes], most: int = 5) -> str:
     found = [shown(each) or "." for each in paths]
     more = f" and {len(found) - most} more" if len(found) > most else ""
     return ", ".join(found[:most]) + more
+
+
+def counted(effects: list[Effect]) -> list[Effect]:
+    """With the number of names in each new directory."""
+    counts: dict[bytes, int] = {}
+    for each in effects:
+        if each.inside:
+            above = above_of(each.path)
+            while above in counts or above:
+                counts[above] = counts.get(above, 0) + 1
+                above = above_of(above)
+    return [
+        replace(each, below=counts.get(each.path, 0)) if each.kind == "directory" and each.held else each
+        for each in effects
+    ]
