@@ -76,7 +76,7 @@ async def run_command(services: Services, judged: Judged, under_way: CallUnderWa
         "limits_hit": list(account.limits_hit),
     }
     content = await _for_model(under_way, value)
-    if refusal is None and under_way.bound is not None and not await under_way.bound.ran():
+    if under_way.bound is not None and not await under_way.bound.ran():
         return outcomes.failed(
             "APPROVAL_MISMATCH",
             "a script that the command runs was changed while it ran, so what ran may not be what was shown; "

@@ -74,11 +74,20 @@ async def settle(
         return await discarded(worker, under_way, whose)
     scratch = worker.scratch
     made = Made(os.fspath(scratch.upper), overlay.MARKS, scratch.mode, scratch.uid, scratch.keeps_links)
+    exact = judged.session.profile.approval.effects == "ask"
+    plan: Plan | None = None
     try:
         with under_way.clock.paused():
-            plan = await _settled(services, judged, under_way, made, since, whose, done)
+            prospect = await under_way.live.gate.transactions.plan(made, since, exact=exact)
+            plan = prospect.plan
+            if plan.effects or plan.steps:
+                await _settled(services, judged, under_way, prospect, since, whose, done)
     except Refusal as refusal:
-        return await refused(worker, under_way, whose, refusal)
+        if plan is not None:
+            return _told(plan, "refused", f"changes made by this {whose} were not committed", refusal)
+        listed = await discarded(worker, under_way, whose)
+        said = tuple(text.replace("were discarded", "were not committed") for text in listed.content)
+        return Came({**listed.listed, "effects_disposition": "refused"}, said, refusal)
     return committed(plan, whose)
 
 
@@ -100,15 +109,12 @@ async def approved(
     return committed(prospect.plan, staged.whose)
 
 
-async def refused(worker: Worker, under_way: CallUnderWay, whose: str, refusal: Refusal) -> Came:
-    """The changes that were not committed, and why."""
-    listed = await discarded(worker, under_way, whose) if _is_there(worker) else Came(_listed([], 0, "refused"))
-    said = tuple(text.replace("were discarded", "were not committed") for text in listed.content)
-    return Came({**listed.listed, "effects_disposition": "refused"}, said, refusal)
-
-
 def committed(plan: Plan, whose: str) -> Came:
     """The changes that are in the workspace now."""
+    return _told(plan, "committed", f"changes made by this {whose} were committed")
+
+
+def _told(plan: Plan, disposition: str, what: str, refusal: Refusal | None = None) -> Came:
     effects: list[Json] = []
     size = 0
     for each in plan.effects:
@@ -120,22 +126,22 @@ def committed(plan: Plan, whose: str) -> Came:
     texts = []
     if plan.effects:
         outer = [each for each in plan.effects if not each.inside]
-        named = [_named(each) for each in outer[:_NAMED]]
-        texts.append(_said(f"changes made by this {whose} were committed", named, len(outer)))
+        texts.append(_said(what, [_named(each) for each in outer[:_NAMED]], len(outer)))
     if plan.left_out:
         left = [f"{told(path)}: {why}" for path, why in plan.left_out[:_NAMED]]
         texts.append(_said("left out", left, len(plan.left_out)))
-    return Came(_listed(effects, len(plan.effects), "committed"), tuple(texts))
+    return Came(_listed(effects, len(plan.effects), disposition), tuple(texts), refusal)
 
 
 async def _settled(
-    services: Services, judged: Judged, under_way: CallUnderWay, made: Made, since: Mark, whose: str, done: Outcome
-) -> Plan:
-    transactions = under_way.live.gate.transactions
-    exact = judged.session.profile.approval.effects == "ask"
-    prospect = await transactions.plan(made, since, exact=exact)
-    if not prospect.plan.effects and not prospect.plan.steps:
-        return prospect.plan
+    services: Services,
+    judged: Judged,
+    under_way: CallUnderWay,
+    prospect: Prospect,
+    since: Mark,
+    whose: str,
+    done: Outcome,
+) -> None:
     around: Bound | None = None
     decision = await decide(services, judged, prospect)
     reason = _reason(prospect.plan)
@@ -145,8 +151,8 @@ async def _settled(
         case Ask(why):
             reason = "; ".join(each for each in (why, reason) if each)
     if reason:
-        if not exact:
-            prospect = await transactions.plan(made, since, exact=True)
+        if judged.session.profile.approval.effects != "ask":
+            prospect = await under_way.live.gate.transactions.plan(prospect.made, since, exact=True)
         try:
             prospect, around = await _ask(services, judged, under_way, prospect, since, whose, done, reason)
         except PolicyRefusal as refusal:
@@ -154,7 +160,8 @@ async def _settled(
                 raise GateRefusal("FS_PROTECTED", f"{reason}; nobody was there to be asked. {_REMEDY}") from refusal
             raise
     await commit(services, judged, under_way, prospect, around)
-    return prospect.plan
+    if around is not None:
+        await asyncio.to_thread(forget, kept_at(services.kept, judged))
 
 
 _REMEDY: Final = "Leave these names as they are, or have a person answer who may approve."
@@ -283,10 +290,6 @@ def changes(plan: Plan) -> tuple[Change, ...]:
 def _reason(plan: Plan) -> str:
     """Why somebody is asked whatever the profile says; empty: nobody has to be."""
     return "; ".join(f"{told(path)} {why}" for path, why in plan.reasons[:3])
-
-
-def _is_there(worker: Worker) -> bool:
-    return worker.scratch is not None and worker.scratch.upper.is_dir()
 
 
 def _listed(effects: list[Json], total: int, disposition: str) -> dict[str, Json]:

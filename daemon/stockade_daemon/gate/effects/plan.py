@@ -183,11 +183,9 @@ class Planner:
 
     def _changed(self, found: Found, kind: Kind, lower: bytes, status: os.stat_result) -> None:
         """Something of the same kind stands there."""
-        target = self._target(found, kind)
-        if kind == "symlink":
-            directory, name = self._survey.workspace.at(lower)
-            if os.readlink(name, dir_fd=directory) == target:
-                return
+        target = look.target_at(self._upper, found.path) if kind == "symlink" else None
+        if target is not None and look.target_at(self._survey.workspace, lower) == target:
+            return
         if kind == "fifo" and found.copied:
             self._metadata(found, kind, status, None)
             return
@@ -240,7 +238,7 @@ class Planner:
                 mode,
                 None if status is None or stat.S_ISLNK(status.st_mode) else stat.S_IMODE(status.st_mode),
                 None if came is None else came[2],
-                self._target(found, kind),
+                look.target_at(self._upper, found.path) if kind == "symlink" else None,
                 None,
                 after,
                 found.path,
@@ -400,9 +398,3 @@ class Planner:
         if mode & _SET_ID & ~kept:
             self._work.left_out.append((found.path, "set-id bits are never committed"))
         return mode & (~_SET_ID | kept)
-
-    def _target(self, found: Found, kind: str) -> bytes | None:
-        if kind != "symlink":
-            return None
-        directory, name = self._upper.at(found.path)
-        return os.readlink(name, dir_fd=directory)

@@ -118,6 +118,12 @@ def digest_at(tree: Tree, path: bytes) -> str:
         os.close(descriptor)
 
 
+def target_at(tree: Tree, path: bytes) -> bytes:
+    """Where a symbolic link leads. Raises OSError."""
+    directory, name = tree.at(path)
+    return os.readlink(name, dir_fd=directory)
+
+
 def facts(status: os.stat_result) -> Facts:
     """Of a directory only which one it is: what is in it has its own."""
     if stat.S_ISDIR(status.st_mode):
