@@ -8,7 +8,7 @@ Only for a worker that is gone: nothing is left that could still write. What was
 import asyncio
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
@@ -156,9 +156,11 @@ async def _settled(
         try:
             prospect, around = await _ask(services, judged, under_way, prospect, since, whose, done, reason)
         except PolicyRefusal as refusal:
-            if refusal.code == "APPROVAL_UNAVAILABLE" and not isinstance(decision, Ask):
+            if isinstance(decision, Ask):
+                raise
+            if refusal.code == "APPROVAL_UNAVAILABLE":
                 raise GateRefusal("FS_PROTECTED", f"{reason}; nobody was there to be asked. {_REMEDY}") from refusal
-            raise
+            raise PolicyRefusal(refusal.code, f"{reason}; {refusal.message}") from refusal
     await commit(services, judged, under_way, prospect, around)
     if around is not None:
         await asyncio.to_thread(forget, kept_at(services.kept, judged))
@@ -253,8 +255,21 @@ async def _ask(
 
 def kept_at(directory: Path, judged: Judged) -> Path:
     """Where the changes of a call wait for an answer."""
-    name = hashlib.sha256(f"{judged.session.session_id}/{judged.call.call_id}".encode()).hexdigest()
-    return directory / name
+    return directory / _kept_name(judged.session.session_id, judged.call.call_id)
+
+
+def _kept_name(session_id: str, call_id: str) -> str:
+    return hashlib.sha256(f"{session_id}/{call_id}".encode()).hexdigest()
+
+
+def tidy(services: Services, going_on: Collection[tuple[str, str]]) -> None:
+    """After a start, when every call of an earlier daemon has its result or goes on: what is left of transactions, and
+    of changes that nobody waits for any more, goes. `going_on`: session and call. Raises OSError."""
+    services.areas.sweep()
+    wanted = {_kept_name(*each) for each in going_on}
+    for left in services.kept.iterdir():
+        if left.name not in wanted:
+            remove_tree(left)
 
 
 def _keep(upper: str, place: Path) -> None:

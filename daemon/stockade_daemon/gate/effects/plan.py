@@ -193,7 +193,8 @@ class Planner:
         mode = None if kind == "symlink" else self._kept_mode(found, status.st_mode)
         if kind == "file":
             after, before = look.digest_at(self._upper, found.path), self._survey.digest(lower, status)
-            if before == after and found.copied:
+            alone = status.st_nlink == 1 and found.status.st_nlink == 1
+            if before == after and (found.copied or alone):
                 self._metadata(found, kind, status, before)
                 return
         several = kind == "file" and status.st_nlink > 1

@@ -121,7 +121,9 @@ class Transactions:
         plan, name = prospect.plan, new_name()
         head = self._head(plan)
         await asyncio.to_thread(areas.note, name, self._workspace)
+        commit.passing("noted")
         await begun({**head, "method": METHOD, "temporary": name.decode()})
+        commit.passing("begun")
         try:
             ready = await asyncio.to_thread(
                 commit.prepare, self._workspace.descriptor, name, prospect.found, plan, prospect.survey, prospect.made
@@ -138,6 +140,7 @@ class Transactions:
                 commit.passing("recorded")
             finally:
                 await asyncio.to_thread(ready.close)
+                commit.passing("removed")
         finally:
             await asyncio.to_thread(areas.forget, name)
 
