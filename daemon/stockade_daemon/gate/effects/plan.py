@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from stockade_daemon.gate.effects import survey as look
+from stockade_daemon.gate.effects.git_index import is_refreshed
 from stockade_daemon.gate.effects.makings import MINE, Directory, Makings
 from stockade_daemon.gate.effects.origins import Origins
 from stockade_daemon.gate.effects.survey import Survey, conflict, kind_of
@@ -83,17 +84,16 @@ class Planner:
 
     def _whiteout(self, found: Found) -> None:
         lower = self._origins.lower(found.path)
-        status = None if lower is None or lower in self._origins.moved else self._survey.unchanged(lower)
+        status = self._at(lower)
         if lower is not None and status is not None:
             self._steps.take(lower, status, found.path)
             names = len(self._whole(lower, status))
-            size = status.st_size if stat.S_ISREG(status.st_mode) else 0
             kind = kind_of(status.st_mode)
+            size = status.st_size if kind == "file" else 0
             before = self._survey.digest(lower, status) if kind == "file" and self._exact else None
-            mode = stat.S_IMODE(status.st_mode) if kind != "symlink" else None
-            self._work.effects.append(
-                Effect(found.path, "deleted", kind, size, before_mode=mode, before=before, below=names)
-            )
+            mode = None if kind == "symlink" else stat.S_IMODE(status.st_mode)
+            gone = Effect(found.path, "deleted", kind, size, before_mode=mode, before=before, below=names)
+            self._work.effects.append(gone)
 
     def _directory(self, found: Found) -> None:
         lower = self._origins.lower(found.path)
@@ -103,12 +103,14 @@ class Planner:
             status = self._survey.workspace.status(lower)
             if status is None or not stat.S_ISDIR(status.st_mode):
                 raise conflict(lower, "was moved or removed by another program")
-            self._directories[found.path] = Directory(
-                lower, self._held(found.path), found.status.st_mode, (status.st_uid, status.st_gid)
-            )
-            self._mode_of(found, found.path, status)
+            self._stays(found, lower, status)
         else:
             self._new_directory(found, lower)
+
+    def _stays(self, found: Found, lower: bytes, status: os.stat_result) -> None:
+        held, owner = self._held(found.path), (status.st_uid, status.st_gid)
+        self._directories[found.path] = Directory(lower, held, found.status.st_mode, owner)
+        self._mode_of(found, found.path, status)
 
     def _moved_directory(self, found: Found, own: bytes | None) -> None:
         above = self._directories[above_of(found.path)]
@@ -119,11 +121,7 @@ class Planner:
             status = self._survey.workspace.status(source)
             if status is None:
                 raise conflict(source, "was moved or removed by another program")
-            held = self._held(found.path)
-            self._directories[found.path] = Directory(
-                source, held, found.status.st_mode, (status.st_uid, status.st_gid)
-            )
-            self._mode_of(found, found.path, status)
+            self._stays(found, source, status)
             return
         slot = self._steps.take(source, status, None)
         self._touched += [source, *(found.path + path[len(source) :] for path, _ in self._whole(source, status))]
@@ -194,6 +192,9 @@ class Planner:
         if kind == "file":
             after, before = look.digest_at(self._upper, found.path), self._survey.digest(lower, status)
             alone = status.st_nlink == 1 and found.status.st_nlink == 1
+            if before != after and alone and is_refreshed(self._survey.workspace, lower, self._upper, found):
+                self._work.dropped.append(found.path)
+                return
             if before == after and (found.copied or alone):
                 self._metadata(found, kind, status, before)
                 return

@@ -118,6 +118,13 @@ def digest_at(tree: Tree, path: bytes) -> str:
         os.close(descriptor)
 
 
+def bytes_at(tree: Tree, path: bytes) -> bytes:
+    """All bytes of a file; the caller knows that it is one, and how long. Raises OSError."""
+    directory, name = tree.at(path)
+    with open(os.open(name, _READ, dir_fd=directory), "rb") as file:
+        return file.read()
+
+
 def target_at(tree: Tree, path: bytes) -> bytes:
     """Where a symbolic link leads. Raises OSError."""
     directory, name = tree.at(path)
