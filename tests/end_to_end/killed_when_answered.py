@@ -22,5 +22,5 @@ async def killing(ledger: Ledger, session_id: str, type: str, *arguments: Any, *
 
 
 if __name__ == "__main__":
-    Ledger.append = killing  # type: ignore[method-assign]
+    Ledger.append = killing  # type: ignore[assignment,method-assign]
     main()
