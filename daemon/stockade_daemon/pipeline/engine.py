@@ -68,6 +68,7 @@ class Engine:
             engine = cls(services, sessions, tasks, observers)
             engine._last = last
             await recover(services.ledger, engine._take_up)
+            await asyncio.to_thread(services.areas.sweep)
             try:
                 yield engine
             finally:

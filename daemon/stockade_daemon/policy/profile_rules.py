@@ -1,7 +1,7 @@
 """The profile's [approval] as a listener: of pre-execute, and of the changes that bodies ask for."""
 
 from stockade_daemon.policy.decisions import Allow, Ask, Deny, PreDecision
-from stockade_daemon.policy.subjects import Intended, Judged
+from stockade_daemon.policy.subjects import Intended, Judged, Transaction
 from stockade_daemon.policy.waterfall import Next
 from stockade_daemon.values import Decision, Kind
 
@@ -42,3 +42,15 @@ async def changes_by_profile(intended: Intended) -> PreDecision:
             return Ask(f"profile {profile.name} asks about writes")
         case _:
             return Deny(f"profile {profile.name} denies writes: nothing was changed. Use one that allows them.")
+
+
+async def effects_by_profile(transaction: Transaction) -> PreDecision:
+    """What [approval] effects says of what a command did: with "discard" it never comes to this."""
+    profile = transaction.judged.session.profile
+    match profile.approval.effects:
+        case "commit":
+            return Allow()
+        case "ask":
+            return Ask(f"profile {profile.name} asks about what commands change")
+        case _:
+            return Deny(f"profile {profile.name} discards what commands change: nothing was changed.")
