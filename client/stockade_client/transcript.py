@@ -7,12 +7,12 @@ from typing import Final
 from rich.console import Console
 from rich.text import Text
 
-from stockade_client.card import difference, text
 from stockade_client.completed import facts
 from stockade_client.errors import StockadeError
 from stockade_client.model import ToolCall, Turn
 from stockade_client.recording import Recording
 from stockade_client.results import CallResult, Json
+from stockade_client.shown_text import difference, text
 from stockade_client.visible import one_line
 
 SHOWN_LINES: Final = 12  # of an output; the end of a test run says the most
