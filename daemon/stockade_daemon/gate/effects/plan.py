@@ -114,10 +114,8 @@ class Planner:
 
     def _moved_directory(self, found: Found, own: bytes | None) -> None:
         above = self._directories[above_of(found.path)]
-        redirect = found.redirect or b""
-        source = redirect[1:] if redirect.startswith(b"/") else joined(above.lower or b"", redirect)
-        status = self._origins.moved.get(source)
-        if status is None:  # away and back again
+        source = self._origins.lower_of[found.path] or b""
+        if (status := self._origins.moved.get(source)) is None:  # away and back again
             status = self._survey.workspace.status(source)
             if status is None:
                 raise conflict(source, "was moved or removed by another program")
