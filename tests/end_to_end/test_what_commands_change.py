@@ -5,6 +5,7 @@ import hashlib
 import os
 import signal
 import stat
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -333,3 +334,43 @@ async def test_a_session_has_to_read_again_what_its_command_changed(served: Stoc
         assert (await session.call("read", path="a.txt")).ok
         assert (await session.call("edit", path="a.txt", old_string="two", new_string="2")).ok
     assert (workspace / "a.txt").read_text() == "one\n2\nthree\nfour\n"
+
+
+async def test_names_of_one_file_stay_its_names(served: Stockaded, workspace: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root's overlay keeps the names of a file together")
+    (workspace / "b.txt").hardlink_to(workspace / "a.txt")
+    (workspace / "d").mkdir()
+    (workspace / "d" / "c.txt").hardlink_to(workspace / "a.txt")
+    async with opened(served, workspace, "keeping") as (_, session):
+        script = "rm -r d; echo four >> b.txt; chmod 600 a.txt; ln a.txt e.txt; mkdir n; mv e.txt n"
+        result = await session.call("shell", command=script)
+        assert code(result) == "ok", result.error
+    inodes = {os.stat(workspace / name).st_ino for name in ("a.txt", "b.txt", "n/e.txt")}
+    assert len(inodes) == 1
+    assert (workspace / "a.txt").read_text() == "one\ntwo\nthree\nfour\n"
+    assert stat.S_IMODE((workspace / "b.txt").stat().st_mode) == 0o600
+
+
+async def test_a_file_that_is_also_called_by_a_protected_name_is_refused(served: Stockaded, workspace: Path) -> None:
+    async with opened(served, workspace, "keeping") as (_, session):
+        assert code(await session.call("shell", command="git init -q .")) == "ok"
+        (workspace / "x").hardlink_to(workspace / ".git" / "config")
+        before = picture(workspace)
+        for command in ("echo evil >> x", "chmod 755 x", "ln .git/config y", "mv x z; echo evil >> z"):
+            result = await session.call("shell", command=command)
+            assert code(result) in ("FS_PROTECTED", "FS_CONFLICT"), command
+            assert picture(workspace) == before
+
+
+async def test_times_and_attributes_that_a_command_sets_are_effects(served: Stockaded, workspace: Path) -> None:
+    async with opened(served, workspace, "keeping") as (_, session):
+        script = 'touch -d 2001-02-03 a.txt; python3 -c \'import os; os.setxattr("gone", "user.a", b"x")\''
+        result = await session.call("shell", command=script)
+        assert code(result) == "ok", result.error
+        assert {(each["path"], each["change"]) for each in value(result)["effects"]} == {
+            ("a.txt", "metadata"),
+            ("gone", "metadata"),
+        }
+    assert time.strftime("%F", time.localtime((workspace / "a.txt").stat().st_mtime)) == "2001-02-03"
+    assert os.getxattr(workspace / "gone", "user.a") == b"x"
