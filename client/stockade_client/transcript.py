@@ -131,8 +131,16 @@ def _verdict(result: CallResult) -> Text:
     line.append(f"  {result.usage.wall_s * 1000:.0f} ms", style="dim")
     effects = result.field("effects")
     if isinstance(effects, list) and effects:
-        line.append(f"  changed in its private overlay and discarded: {_paths(effects)}", style="dim")
+        became = _BECAME.get(str(result.field("effects_disposition")), "changed in its private view")
+        line.append(f"  {became}: {_paths(effects)}", style="dim")
     return line
+
+
+_BECAME: Final = {
+    "committed": "changed",
+    "refused": "would have changed, and nothing was committed",
+    "discarded": "changed in its private view and discarded",
+}
 
 
 def _paths(effects: list[Json]) -> str:

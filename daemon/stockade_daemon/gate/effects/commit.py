@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from stockade_daemon.errors import GateRefusal, Refusal
 from stockade_daemon.gate.effects.area import Area
-from stockade_daemon.gate.effects.steps import Stage
+from stockade_daemon.gate.effects.steps import Stage, touched
 from stockade_daemon.gate.effects.survey import Survey, conflict, facts
 from stockade_daemon.gate.effects.tree import Tree
 from stockade_daemon.gate.effects.upper import Found
@@ -65,10 +65,10 @@ def prepare(workspace: int, name: bytes, found: list[Found], plan: Plan, survey:
 def perform(ready: Ready, *, power: bool) -> None:
     """Makes all steps. Raises GateRefusal, and then the workspace is as it was, but for what the refusal names."""
     with Tree(ready.workspace) as workspace:
-        stage = Stage(workspace, ready.area, power)
         try:
             ready.survey.again()
             steps = ready.area.ready(ready.plan.steps, power=power)
+            stage = Stage(workspace, ready.area, touched(steps), power)
         except OSError as error:
             raise refuse_os_error(error, "prepare the change of", b"the workspace") from error
         passing("journal")
@@ -102,15 +102,18 @@ def _look_back(stage: Stage, steps: list[Step], survey: Survey) -> None:
 
     Raises GateRefusal FS_CONFLICT.
     """
+    # One file may be in several steps, by several names.
+    changed = frozenset(step.inode for step in steps if step.do in ("meta", "write"))
+    ours = touched(steps)
     for step in steps:
-        if step.do in ("take", "swap") and step.expected is not None:
+        if step.do in ("take", "swap") and step.expected is not None and step.expected.inode not in changed:
             status = stage.area.tree.status(step.held)
             if step.do == "take" and status is None:
                 continue  # it moved on to another name
             if status is None or facts(status) != step.expected:
                 raise conflict(step.path, "was changed by another program")
             if step.guarded:
-                survey.still(stage.area.tree, step.held)
+                survey.still(stage.area.tree, step.held, ours)
 
 
 def take_back(stage: Stage, made: list[Step]) -> str:

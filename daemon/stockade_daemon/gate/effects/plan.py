@@ -4,15 +4,13 @@ and the steps that make it so.
 
 import os
 import stat
-from dataclasses import dataclass, field, replace
-from typing import Final
+from dataclasses import replace
 
 from stockade_daemon.gate.effects import survey as look
 from stockade_daemon.gate.effects.git_index import is_refreshed
-from stockade_daemon.gate.effects.makings import MINE, Directory, Makings
-from stockade_daemon.gate.effects.origins import Origins
-from stockade_daemon.gate.effects.survey import Survey, conflict, kind_of
-from stockade_daemon.gate.effects.tree import Tree
+from stockade_daemon.gate.effects.makings import MINE, Directory
+from stockade_daemon.gate.effects.planning import Planning
+from stockade_daemon.gate.effects.survey import conflict, kind_of
 from stockade_daemon.gate.effects.upper import Found
 from stockade_daemon.gate.effects.values import (
     APART,
@@ -21,7 +19,6 @@ from stockade_daemon.gate.effects.values import (
     Change,
     Effect,
     Kind,
-    Made,
     Plan,
     Step,
     above_of,
@@ -29,37 +26,9 @@ from stockade_daemon.gate.effects.values import (
     joined,
 )
 
-_SET_ID: Final = stat.S_ISUID | stat.S_ISGID
 
-
-@dataclass(slots=True)
-class _Work:
-    effects: list[Effect] = field(default_factory=list)
-    aside: list[tuple[bytes, bytes]] = field(default_factory=list)
-    dropped: list[bytes] = field(default_factory=list)
-    left_out: list[tuple[bytes, str]] = field(default_factory=list)
-    lost: list[bytes] = field(default_factory=list)  # copies whose original is not there
-
-
-class Planner:
+class Planner(Planning):
     """Makes one plan. File work: for a thread."""
-
-    def __init__(self, found: list[Found], upper: Tree, survey: Survey, *, made: Made, exact: bool) -> None:
-        """`exact`: digests of all new files, also in whole new directories, and of those that go."""
-        self._found = found
-        self._upper = upper
-        self._survey = survey
-        self._worker_uid = made.worker_uid
-        self._root_mode = made.root_mode
-        self._keeps_links = made.keeps_links
-        self._exact = exact
-        self._root = os.geteuid() == 0
-        self._work = _Work()
-        self._origins = Origins(found, survey)
-        self._steps = Makings(survey)
-        self._directories: dict[bytes, Directory] = {}
-        self._sources: set[bytes] = set()  # names that files had which have another one now
-        self._touched: list[bytes] = []  # below directories that go or move
 
     def run(self) -> Plan:
         """The plan. Raises GateRefusal FS_CONFLICT; OSError."""
@@ -193,7 +162,7 @@ class Planner:
             if before != after and alone and is_refreshed(self._survey.workspace, lower, self._upper, found):
                 self._work.dropped.append(found.path)
                 return
-            if before == after and (found.copied or alone):
+            if before == after and (found.copied or alone) and not self._has_other_attributes(found, lower, status):
                 self._metadata(found, kind, status, before)
                 return
         several = kind == "file" and status.st_nlink > 1
@@ -206,9 +175,22 @@ class Planner:
         size = found.status.st_size if kind == "file" else 0
         old = None if mode is None else stat.S_IMODE(status.st_mode)
         self._work.effects.append(
-            Effect(found.path, "changed", kind, size, mode, old, None, target, before, after, found.path)
+            Effect(
+                found.path,
+                "changed" if before is None or before != after else "metadata",
+                kind,
+                size,
+                mode,
+                old,
+                None,
+                target,
+                before,
+                after,
+                found.path,
+            )
         )
         if several and found.copied:
+            self._shares(found.path, status)
             self._steps.write(found, self._held(found.path), status, mode)
         else:
             self._steps.adopt(found, (status.st_uid, status.st_gid), mode)
@@ -291,6 +273,7 @@ class Planner:
         lower, file = original
         link = joined(LINKS, b"%d" % len(self._steps.links))
         self._steps.links.append(Step("link", lower, link, inode=file.st_ino))
+        self._shares(found.path, file)
         if above.lower is None:
             # Its directory is put as a whole, and what waits there is a copy.
             self._work.aside.append((self._held(found.path), joined(APART, b"%d" % len(self._work.aside))))
@@ -314,11 +297,11 @@ class Planner:
             self._steps.written.add(status.st_ino)
         if mode == old and found.status.st_mtime_ns == status.st_mtime_ns:
             return
-        if mode != old:
-            size = found.status.st_size if kind == "file" else 0
-            self._work.effects.append(
-                Effect(found.path, "metadata", kind_of(status.st_mode), size, mode, old, before=digest, after=digest)
-            )
+        self._shares(found.path, status)
+        size = found.status.st_size if kind == "file" else 0
+        self._work.effects.append(
+            Effect(found.path, "metadata", kind_of(status.st_mode), size, mode, old, before=digest, after=digest)
+        )
         self._steps.makes.append(
             Step(
                 "meta",
@@ -361,40 +344,5 @@ class Planner:
             dropped=tuple(work.dropped),
             left_out=tuple(dict.fromkeys(work.left_out)),
             touched=tuple(self._touched),
+            shared=tuple(work.shared),
         )
-
-    # What things are.
-
-    def _at(self, lower: bytes | None) -> os.stat_result | None:
-        """What stands at a name, unchanged, and has not moved away."""
-        return None if lower is None or lower in self._origins.moved else self._survey.unchanged(lower)
-
-    def _whole(self, lower: bytes, status: os.stat_result) -> list[tuple[bytes, os.stat_result]]:
-        """All that is in what is going, or moving; unchanged."""
-        found = self._survey.below(lower, status)
-        self._touched += [path for path, _ in found]
-        return found
-
-    def _held(self, path: bytes) -> bytes:
-        above, _, name = path.rpartition(b"/")
-        return joined(self._directories[above].held, name)
-
-    def _owner(self, found: Found, above: Directory) -> tuple[int, int]:
-        """Of something new: whoever owns its directory. A copy of another's file stays the other's."""
-        if found.copied and found.status.st_uid != self._worker_uid:
-            return found.status.st_uid, found.status.st_gid
-        return above.owner
-
-    def _new_mode(self, found: Found, above: Directory) -> int:
-        """Without set-id bits, but that new directories in a set-group-id directory have the same bit (inode(7))."""
-        return self._without(found, above.mode & stat.S_ISGID if found.directory else 0)
-
-    def _kept_mode(self, found: Found, before: int) -> int:
-        """With those set-id bits that were there and still are."""
-        return self._without(found, before & _SET_ID)
-
-    def _without(self, found: Found, kept: int) -> int:
-        mode = stat.S_IMODE(found.status.st_mode)
-        if mode & _SET_ID & ~kept:
-            self._work.left_out.append((found.path, "set-id bits are never committed"))
-        return mode & (~_SET_ID | kept)

@@ -16,6 +16,7 @@ from stockade_daemon.gate.effects.tree import Tree
 from stockade_daemon.gate.effects.values import Effect, Plan
 from stockade_daemon.gate.hidden import Hidden
 from stockade_daemon.gate.names import told
+from stockade_daemon.gate.patterns import below
 from stockade_daemon.gate.protected import Protected
 from stockade_daemon.gate.workspace import Workspace
 
@@ -52,11 +53,7 @@ class Rules:
         touched = dict.fromkeys([*(path for each in plan.effects for path in _names(each)), *plan.touched])
         for path in touched:
             if path and self._hidden.hides(path):
-                raise GateRefusal(
-                    "FS_PROTECTED",
-                    "The command changed a directory in which the profile hides something, or made something there, so "
-                    "nothing of what it changed was committed. Have it work in another directory.",
-                )
+                raise _hidden()
         found: list[tuple[bytes, str]] = []
         harmless: dict[bytes, bool] = {}
         kinds = {each.path: each for each in plan.effects}
@@ -68,12 +65,28 @@ class Rules:
                 if harmless[repository]:
                     continue
             found.append((path, why))
+        found += self._shared(plan)
         for path in self._made_repositories(touched, kinds, upper):
             found.append((path, "is, or would become, a git repository with settings that git obeys"))
         for each in plan.effects:
             if each.target is not None and self._leaves(each.path, each.target):
                 found.append((each.path, f"is a link that leaves the workspace, to {told(each.target)}"))
         return tuple(found[:_MOST])
+
+    def _shared(self, plan: Plan) -> list[tuple[bytes, str]]:
+        """Files that change under a protected name as well, because they have several."""
+        wanted = {identity: path for path, identity in plan.shared}
+        found = []
+        if wanted:
+            for name, status in below(self._workspace, b""):
+                path = wanted.get((status.st_dev, status.st_ino))
+                if path is None or status.st_nlink < 2:
+                    continue
+                if self._hidden.hides(name):
+                    raise _hidden()
+                if self._protected.why(name) is not None:
+                    found.append((path, f"is another name of {told(name)}, which is protected"))
+        return found
 
     def _is_directory(self, path: bytes, kinds: dict[bytes, Effect]) -> bool:
         known = kinds.get(path)
@@ -156,6 +169,14 @@ class Rules:
                 else:
                     depth.append(part)
         return posixpath.normpath(b"/".join(depth) or b".").startswith(b"..")
+
+
+def _hidden() -> GateRefusal:
+    return GateRefusal(
+        "FS_PROTECTED",
+        "The command changed a directory in which the profile hides something, or made something there, so nothing of "
+        "what it changed was committed. Have it work in another directory.",
+    )
 
 
 def _names(effect: Effect) -> list[bytes]:

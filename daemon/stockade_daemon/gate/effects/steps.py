@@ -26,6 +26,7 @@ class Stage:
 
     workspace: Tree
     area: Area
+    ours: frozenset[int]  # inodes that the steps change, of which a new ctime tells nothing
     power: bool = False  # old bytes are synced before they are written over
 
     def make(self, step: Step) -> None:
@@ -133,7 +134,7 @@ class Stage:
             for name in self.workspace.names(above):
                 inner = above + b"/" + name
                 each = self.workspace.status(inner)
-                if each is None or each.st_ctime_ns > since:
+                if each is None or (each.st_ctime_ns > since and each.st_ino not in self.ours):
                     return True
                 if stat.S_ISDIR(each.st_mode):
                     todo.append(inner)
@@ -206,6 +207,13 @@ class Stage:
                 os.utime(f"/proc/self/fd/{descriptor}", ns=(status.st_atime_ns, after[1]))
         finally:
             os.close(descriptor)
+
+
+def touched(steps: list[Step]) -> frozenset[int]:
+    """The inodes that steps rename, write to or give another name."""
+    return frozenset(step.inode for step in steps) | {
+        step.expected.inode for step in steps if step.expected is not None
+    }
 
 
 class _Reading:

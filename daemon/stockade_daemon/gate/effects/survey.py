@@ -2,6 +2,7 @@
 bytes. What is not is FS_CONFLICT, before anything is changed.
 """
 
+import errno
 import hashlib
 import os
 import stat
@@ -9,7 +10,7 @@ from typing import Final
 
 from stockade_daemon.errors import GateRefusal
 from stockade_daemon.gate.effects.mark import Mark
-from stockade_daemon.gate.effects.tree import Tree
+from stockade_daemon.gate.effects.tree import Tree, named
 from stockade_daemon.gate.effects.values import Facts, Kind
 from stockade_daemon.gate.names import told
 
@@ -65,10 +66,11 @@ class Survey:
                     todo.append(inner)
         return found
 
-    def still(self, tree: Tree, path: bytes) -> None:
+    def still(self, tree: Tree, path: bytes, ours: frozenset[int]) -> None:
         """What was a directory of the workspace, in another tree by now, has nothing newer than the mark in it.
 
-        Raises GateRefusal FS_CONFLICT; OSError.
+        `ours`: inodes that the transaction itself has changed, under another name. Raises GateRefusal FS_CONFLICT;
+        OSError.
         """
         todo = [path]
         while todo:
@@ -76,7 +78,7 @@ class Survey:
             for name in tree.names(above):
                 inner = above + b"/" + name
                 status = tree.status(inner)
-                if status is None or self._mark.precedes(status):
+                if status is None or (self._mark.precedes(status) and status.st_ino not in ours):
                     raise conflict(name, "was changed by another program")
                 if stat.S_ISDIR(status.st_mode):
                     todo.append(inner)
@@ -129,6 +131,19 @@ def target_at(tree: Tree, path: bytes) -> bytes:
     """Where a symbolic link leads. Raises OSError."""
     directory, name = tree.at(path)
     return os.readlink(name, dir_fd=directory)
+
+
+def attributes_at(tree: Tree, path: bytes, marks: str) -> dict[str, bytes]:
+    """The extended attributes of users (xattr(7)), without those that an overlay marks its own with. Raises OSError."""
+    place = named(*tree.at(path))
+    try:
+        names = os.listxattr(place, follow_symlinks=False)
+    except OSError as error:
+        if error.errno in (errno.ENOTSUP, errno.ENOSYS):
+            return {}
+        raise
+    wanted = [name for name in names if name.startswith("user.") and not name.startswith(marks)]
+    return {name: os.getxattr(place, name, follow_symlinks=False) for name in wanted}
 
 
 def facts(status: os.stat_result) -> Facts:

@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 from stockade_daemon.errors import Refusal
 from stockade_daemon.gate.effects.area import Area
 from stockade_daemon.gate.effects.commit import take_back
-from stockade_daemon.gate.effects.steps import Stage
+from stockade_daemon.gate.effects.steps import Stage, touched
 from stockade_daemon.gate.effects.tree import Tree
 from stockade_daemon.gate.names import encoded
 from stockade_daemon.gate.workspace import Workspace
@@ -36,7 +36,7 @@ def recover(workspace: Workspace, begun: Mapping[str, Json]) -> Proof:
             steps = area.steps()
             if steps is None:
                 return "none"
-            stage = Stage(tree, area)
+            stage = Stage(tree, area, touched(steps))
             if all(stage.is_done(step) for step in steps):
                 return "applied"
             left = take_back(stage, steps)

@@ -118,6 +118,8 @@ class Plan:
     reasons: tuple[tuple[bytes, str], ...] = ()  # path, and why somebody has to be asked about it
     touched: tuple[bytes, ...] = field(default=(), repr=False)  # also what is in directories that go or move
 
+    shared: tuple[tuple[bytes, tuple[int, int]], ...] = ()  # path, device and inode of a file that has further names
+
     @property
     def digest(self) -> str:
         """SHA-256, lower-case hex, over all effects: what a yes is bound to."""
