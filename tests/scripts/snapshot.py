@@ -78,12 +78,15 @@ class _Readable:
         self._path, self._mode, self._wanted = path, stat.S_IMODE(status.st_mode), wanted
 
     def __enter__(self) -> None:
-        if self._mode & self._wanted != self._wanted:
+        if self._needed():
             os.chmod(self._path, self._mode | self._wanted)
 
     def __exit__(self, *_: object) -> None:
-        if self._mode & self._wanted != self._wanted:
+        if self._needed():
             os.chmod(self._path, self._mode)
+
+    def _needed(self) -> bool:
+        return os.geteuid() != 0 and self._mode & self._wanted != self._wanted
 
 
 def _entry(path: bytes, status: os.stat_result) -> Entry:
