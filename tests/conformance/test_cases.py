@@ -157,7 +157,6 @@ ODD: Final[Sequence[tuple[str, dict[str, Any], str]]] = (
     ("SKIP", {"setup": [{"kind": "config", "colour": "red"}]}, "colour"),
     ("SKIP", {"setup": [{"kind": "config", "pre_hook": "x"}]}, "hooks"),
     ("SKIP", {"setup": [{"kind": "config", "post_hook": "x"}]}, "hooks"),
-    ("SKIP", {"setup": [{"kind": "config", "allow": ["ls"]}]}, "rules for commands"),
     ("SKIP", {"setup": [{"kind": "config", "fault_injection": "ENOSPC"}]}, "'ENOSPC'"),
     ("SKIP", {"setup": [{"kind": "config", "pause": "at noon"}]}, "a way to pause"),
     ("SKIP", {"expect": {"steps": [{"call": 9, "result": "ok"}]}}, "the call 9"),
