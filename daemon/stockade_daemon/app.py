@@ -17,7 +17,7 @@ from stockade_daemon import plugins
 from stockade_daemon.config import Config
 from stockade_daemon.errors import ConfigurationError
 from stockade_daemon.ledger.ledger import RESTART, Ledger
-from stockade_daemon.pipeline import outside
+from stockade_daemon.pipeline import outside, surroundings
 from stockade_daemon.pipeline.context import Services
 from stockade_daemon.pipeline.describe import Describing
 from stockade_daemon.pipeline.engine import Engine
@@ -31,7 +31,7 @@ from stockade_daemon.policy.approvals import Approvals
 from stockade_daemon.policy.decisions import POST_DECISIONS, PRE_DECISIONS, PostDecision, PreDecision
 from stockade_daemon.policy.guards import Guards
 from stockade_daemon.policy.intents import IntentPoint
-from stockade_daemon.policy.profile_rules import by_profile, changes_by_profile
+from stockade_daemon.policy.profile_rules import ByProfile, changes_by_profile
 from stockade_daemon.policy.subjects import Finished, Judged
 from stockade_daemon.policy.waterfall import Waterfall
 from stockade_daemon.profiles import read as profiles
@@ -132,6 +132,7 @@ def _when_the_disk_fails(start: Start) -> str:
 
 def services_of(ledger: Ledger, pool: Pool, outputs: Path, durability: Durability = "process") -> Services:
     pre_execute: Waterfall[Judged, PreDecision] = Waterfall("tools/pre-execute", PRE_DECISIONS)
+    by_profile = ByProfile(surroundings.of_session)
     pre_execute.add(by_profile)
     execute: Waterfall[Judged, Outcome] = Waterfall("tools/execute", (Outcome,), again=True)
     post_execute: Waterfall[Finished, PostDecision] = Waterfall("tools/post-execute", POST_DECISIONS)
@@ -147,6 +148,7 @@ def services_of(ledger: Ledger, pool: Pool, outputs: Path, durability: Durabilit
         outputs=outputs,
         durability=durability,
         pre_execute=pre_execute,
+        by_profile=by_profile,
         guards=Guards(),
         execute=execute,
         edit_intent=edit_intent,

@@ -49,7 +49,10 @@ def text_for(case: Case, places: Places) -> str | None:
         if key in _HOOKS:
             raise Missing("hooks")
         if key == "allow":
-            raise Missing("rules for commands")
+            tables["approval"]["commands"] = '"ask"'
+            tables["commands"] = {"allow": f"[{', '.join(map(_quoted, value))}]"}
+            widen.append("commands.allow")
+            continue
         _one(key, value, places, tables, widen)
     if not any(tables.values()):
         return None
