@@ -80,10 +80,12 @@ OF_EVENTS: Final[dict[str, str]] = {
     "fs/edit-intent": "a body asked for an edit that fits: path, digests before and after; what the profile and "
     "all listeners say: `decision`, `reason`",
     "fs/write-intent": "the same, for writing a file whole",
+    "fs/effects-intent": "a command has ended, and what it changed could be committed as one: the first paths, "
+    "`transaction` (SHA-256 of all), how many `effects`, what is `protected`; the same",
     "policy/transaction": "the guards have looked at what is about to be committed: `decision`, `reason`, how many "
     "`guards` and `changes` there are",
     "fs/begun": "a change is about to be made; durable before the first byte",
-    "fs/committed": "it was made",
+    "fs/committed": "it was made; of what a command changed all of it, in `parts`, the last of which says so",
     "todo/write": "the list of what is to be done, whole: `todos`, each with `content` and `status`",
     "fs/changed": "somebody else changed a file that the session was shown: path, digests `seen` and `digest`; a hint",
     "policy/execute": "the outcome is not the body's: `outcome` (`answered` without a body, `transformed`), `ok`",

@@ -9,6 +9,7 @@ from typing import Final, Literal, TypeAlias
 Json: TypeAlias = bool | int | float | str | Sequence["Json"] | Mapping[str, "Json"] | None
 
 Decision: TypeAlias = Literal["allow", "ask", "deny"]
+Effects: TypeAlias = Literal["commit", "ask", "discard"]
 
 
 # What is recorded survives: a kill of the daemon, or a power cut too.
@@ -166,7 +167,7 @@ class Approval:
     reads: Decision
     writes: Decision
     commands: Decision
-    effects: Literal["discard"]
+    effects: Effects  # what becomes of what commands change
     wait_s: float  # how long an ask may wait for an approver to come; 0: not at all
 
 

@@ -33,6 +33,7 @@ GROUND = [
     "watching",
     "meanings",
     "trust",
+    "removing",
     "principals",
     "listening",
     "command_names",

@@ -111,7 +111,7 @@ async def test_the_profile_is_one_of_the_listeners_of_a_change_and_a_person_is_t
     async def listen(intended: Intended) -> PreDecision:
         return Ask("it is large")
 
-    point = IntentPoint("test")
+    point: IntentPoint[Intended] = IntentPoint("test")
     for each in (listen, changes_by_profile) if first else (changes_by_profile, listen):
         point.add(each)
     asked = await point.decide(Intended(judged("shell", writes="ask"), CHANGE))

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from stockade_daemon.policy.command_rules import judge, unruled
 from stockade_daemon.policy.decisions import Allow, Ask, Deny, PreDecision
 from stockade_daemon.policy.executables import Surroundings
-from stockade_daemon.policy.subjects import Intended, Judged
+from stockade_daemon.policy.subjects import Intended, Judged, Transaction
 from stockade_daemon.policy.waterfall import Next
 from stockade_daemon.values import Decision, Kind, Session
 
@@ -25,7 +25,7 @@ class ByProfile:
     """Denies what the profile denies and asks what it asks; else the next listener decides.
 
     A write under `ask` is let through here: it is asked about once, at its intent, when the exact difference is known.
-    So is a command that the profile's rules allow.
+    A command that the profile's rules allow is not asked about at all.
     """
 
     def __init__(self, surroundings: Callable[[Session], Surroundings]) -> None:
@@ -73,3 +73,15 @@ async def changes_by_profile(intended: Intended) -> PreDecision:
             return Ask(f"profile {profile.name} asks about writes")
         case _:
             return Deny(f"profile {profile.name} denies writes: nothing was changed. Use one that allows them.")
+
+
+async def effects_by_profile(transaction: Transaction) -> PreDecision:
+    """What [approval] effects says of what a command did: with "discard" it never comes to this."""
+    profile = transaction.judged.session.profile
+    match profile.approval.effects:
+        case "commit":
+            return Allow()
+        case "ask":
+            return Ask(f"profile {profile.name} asks about what commands change")
+        case _:
+            return Deny(f"profile {profile.name} discards what commands change: nothing was changed.")

@@ -11,12 +11,13 @@ from typing import Final, TypeAlias
 
 from stockade_daemon.profiles import keys
 from stockade_daemon.profiles.command_rule import covers
-from stockade_daemon.values import Decision, Profile
+from stockade_daemon.values import Decision, Effects, Profile
 
 # What the child allows beyond the parent, as the end of a sentence; empty: nothing.
 Rule: TypeAlias = Callable[[Profile, Profile], str]
 
 _NETWORKS: Final = ("none", "loopback", "host")
+_EFFECTS: Final[tuple[Effects, ...]] = ("discard", "ask", "commit")
 _DECISIONS: Final[tuple[Decision, ...]] = ("deny", "ask", "allow")
 
 
@@ -129,7 +130,7 @@ RULES: Final[dict[str, Rule]] = {
     keys.READS.name: _no_later(_DECISIONS, lambda profile: profile.approval.reads),
     keys.WRITES.name: _no_later(_DECISIONS, lambda profile: profile.approval.writes),
     keys.COMMANDS.name: _no_later(_DECISIONS, lambda profile: profile.approval.commands),
-    keys.EFFECTS.name: _no_later(("discard",), lambda profile: profile.approval.effects),
+    keys.EFFECTS.name: _no_later(_EFFECTS, lambda profile: profile.approval.effects),
     # Who waits longer may still be answered where the other is refused.
     keys.WAIT_S.name: _at_most(lambda profile: profile.approval.wait_s),
     keys.COMMAND_RULES.name: _commands,
