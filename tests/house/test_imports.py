@@ -34,6 +34,7 @@ GROUND = [
     "meanings",
     "trust",
     "removing",
+    "command_names",
     "principals",
     "listening",
     "command_names",
