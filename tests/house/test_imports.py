@@ -34,7 +34,6 @@ GROUND = [
     "meanings",
     "trust",
     "removing",
-    "command_names",
     "principals",
     "listening",
     "command_names",
