@@ -25,7 +25,7 @@ class ByProfile:
     """Denies what the profile denies and asks what it asks; else the next listener decides.
 
     A write under `ask` is let through here: it is asked about once, at its intent, when the exact difference is known.
-    So is a command that the profile's rules allow.
+    A command that the profile's rules allow is not asked about at all.
     """
 
     def __init__(self, surroundings: Callable[[Session], Surroundings]) -> None:
