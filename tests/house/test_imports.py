@@ -34,9 +34,9 @@ GROUND = [
     "meanings",
     "trust",
     "removing",
-    "command_names",
     "principals",
     "listening",
+    "command_names",
 ]
 ROOMS = ["policy", "registry", "gate", "sandbox", "profiles", "ledger"]
 # Modules that put the rooms together, and the settings that they are given: they may import everything.

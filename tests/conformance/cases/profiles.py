@@ -66,7 +66,6 @@ def _one(key: str, value: Any, places: Places, tables: Mapping[str, dict[str, st
                 widen.append("approval.wait_s")
             tables["approval"]["wait_s"] = str(float(value))
         case "allow":
-            # A name alone of a program that runs what its words say is a rule that no profile takes.
             tables["commands"]["allow"] = f"[{', '.join(_quoted(each) for each in value)}]"
             tables["approval"]["commands"] = '"ask"'
             tables["approval"]["wait_s"] = str(_WAIT_S)
