@@ -1,22 +1,19 @@
 """What commands change in their private view, through the wire: committed as one, asked about, refused, dropped."""
 
-import asyncio
 import hashlib
 import os
 import signal
 import stat
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from stockade_client import Call, CallResult, Daemon, connect
+from stockade_client import CallResult
 from stockade_client.approvals import Ask
-from stockade_client.session import Session
-from tests.end_to_end.stockaded import COMMAND_S, Stockaded
+from tests.end_to_end.session_s import asked, code, opened, result_of, start_with
+from tests.end_to_end.stockaded import Stockaded
 
 ALL = (
     "printf more >> a.txt; mkdir -p new/deep; echo n > new/deep/n; mv gone here; "
@@ -32,37 +29,8 @@ def served(stockaded: Stockaded, workspace: Path) -> Stockaded:
     """A running daemon: `keeping` commits what commands change, `asking` asks about it."""
     for name in ("gone", "old", "script"):
         (workspace / name).write_text(f"{name}\n")
-    profiles = stockaded.directory / "profiles"
-    profiles.mkdir()
-    for name, effects, wait_s in (("keeping", "commit", 0), ("asking", "ask", 600)):
-        text = f'[approval]\nwrites = "allow"\ncommands = "allow"\neffects = "{effects}"\nwait_s = {wait_s}\n'
-        (profiles / f"{name}.toml").write_text(text)
-    with stockaded.configuration.open("a") as configuration:
-        configuration.write(f'[profiles]\npaths = ["{profiles}"]\n')
-    stockaded.start()
-    return stockaded
-
-
-@asynccontextmanager
-async def opened(served: Stockaded, workspace: Path, profile: str) -> AsyncIterator[tuple[Daemon, Session]]:
-    """A session that stays open when the client goes."""
-    async with connect(served.address) as daemon:
-        session = daemon.session(workspace, profile, id="s")
-        yield daemon, await session.__aenter__()
-
-
-async def asked(daemon: Daemon) -> Ask:
-    async with asyncio.timeout(COMMAND_S), daemon.approvals("s") as asks:
-        return await anext(asks)
-
-
-async def result_of(daemon: Daemon, call_id: str = "c") -> CallResult:
-    async with asyncio.timeout(COMMAND_S):
-        return await Call(daemon._link, "s", call_id, "").result()
-
-
-def code(result: CallResult) -> str:
-    return result.error.code if result.error else "ok"
+    text = '[approval]\nwrites = "allow"\ncommands = "allow"\neffects = "{}"\nwait_s = {}\n'
+    return start_with(stockaded, {"keeping": text.format("commit", 0), "asking": text.format("ask", 600)})
 
 
 def value(result: CallResult) -> Any:

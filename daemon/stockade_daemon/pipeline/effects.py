@@ -13,16 +13,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
-from stockade_daemon.errors import Aborted, ExtensionFailed, GateRefusal, PolicyRefusal, Refusal
+from stockade_daemon.errors import Aborted, GateRefusal, PolicyRefusal, Refusal
 from stockade_daemon.gate.effects.mark import Mark
-from stockade_daemon.gate.effects.transactions import Prospect
+from stockade_daemon.gate.effects.transactions import Prospect, Witness
 from stockade_daemon.gate.effects.values import Effect, Made, Plan
 from stockade_daemon.gate.names import told, visible
 from stockade_daemon.pipeline import cards
 from stockade_daemon.pipeline.binding import Bound, bound
 from stockade_daemon.pipeline.context import CallUnderWay, Services
 from stockade_daemon.pipeline.effects_shown import for_effects
-from stockade_daemon.pipeline.guard import broken, guard_transaction
+from stockade_daemon.pipeline.guard import decided, guard_transaction
 from stockade_daemon.pipeline.staged_effects import StagedEffects, pack
 from stockade_daemon.pipeline.stop import Stopped
 from stockade_daemon.policy.decisions import Ask, Deny, PreDecision, recorded
@@ -163,22 +163,15 @@ async def _settled(
             raise PolicyRefusal(refusal.code, f"{reason}; {refusal.message}") from refusal
     await commit(services, judged, under_way, prospect, around)
     if around is not None:
-        await asyncio.to_thread(forget, kept_at(services.kept, judged))
+        await asyncio.to_thread(remove_tree, kept_at(services.kept, judged))
 
 
 _REMEDY: Final = "Leave these names as they are, or have a person answer who may approve."
 
 
 async def decide(services: Services, judged: Judged, prospect: Prospect) -> PreDecision:
-    """What the listeners say of all of it together, recorded. One that breaks has denied."""
-    decision: PreDecision
-    try:
-        decision = await services.effects_intent.decide(Transaction(judged, changes(prospect.plan)))
-    except Refusal as refusal:
-        decision = Deny(refusal.message, refusal.code)
-    except ExtensionFailed as failure:
-        denied = broken(failure)
-        decision = Deny(denied.message, denied.code)
+    """What the listeners say of all of it together, recorded."""
+    decision = await decided(services.effects_intent, Transaction(judged, changes(prospect.plan)))
     plan = prospect.plan
     body: dict[str, Json] = {"path": plan.summary, "transaction": plan.digest, "effects": len(plan.effects)}
     body["protected"] = [f"{told(path)} {why}" for path, why in plan.reasons]
@@ -211,7 +204,7 @@ async def commit(
         await services.ledger.append(session_id, "fs/committed", call_id, body)
 
     await under_way.live.gate.transactions.commit(
-        prospect, services.areas, begun=begun, allowed=allowed, done=done, power=services.durability == "power"
+        prospect, services.areas, Witness(begun, allowed, done), power=services.durability == "power"
     )
 
 
@@ -245,10 +238,10 @@ async def _ask(
             standing=around.standing,
         )
     except Aborted as aborted:
-        await asyncio.to_thread(forget, place)
+        await asyncio.to_thread(remove_tree, place)
         raise Aborted("ABORTED", aborted.message) from aborted
     except Refusal:
-        await asyncio.to_thread(forget, place)
+        await asyncio.to_thread(remove_tree, place)
         raise
     return prospect, around
 
@@ -273,13 +266,8 @@ def tidy(services: Services, going_on: Collection[tuple[str, str]]) -> None:
 
 
 def _keep(upper: str, place: Path) -> None:
-    forget(place)
-    os.rename(upper, place)
-
-
-def forget(place: Path) -> None:
-    """Removes what waited for an answer. Raises OSError."""
     remove_tree(place)
+    os.rename(upper, place)
 
 
 def changes(plan: Plan) -> tuple[Change, ...]:
