@@ -81,7 +81,8 @@ async def settle(
             prospect = await under_way.live.gate.transactions.plan(made, since, exact=exact)
             plan = prospect.plan
             if plan.effects or plan.steps:
-                await _settled(services, judged, under_way, prospect, since, whose, done)
+                staged = StagedEffects(made, since, plan.digest, whose, done)
+                await _settled(services, judged, under_way, prospect, staged)
     except Refusal as refusal:
         if plan is not None:
             return _told(plan, "refused", f"changes made by this {whose} were not committed", refusal)
@@ -134,13 +135,7 @@ def _told(plan: Plan, disposition: str, what: str, refusal: Refusal | None = Non
 
 
 async def _settled(
-    services: Services,
-    judged: Judged,
-    under_way: CallUnderWay,
-    prospect: Prospect,
-    since: Mark,
-    whose: str,
-    done: Outcome,
+    services: Services, judged: Judged, under_way: CallUnderWay, prospect: Prospect, staged: StagedEffects
 ) -> None:
     around: Bound | None = None
     decision = await decide(services, judged, prospect)
@@ -152,9 +147,9 @@ async def _settled(
             reason = "; ".join(each for each in (why, reason) if each)
     if reason:
         if judged.session.profile.approval.effects != "ask":
-            prospect = await under_way.live.gate.transactions.plan(prospect.made, since, exact=True)
+            prospect = await under_way.live.gate.transactions.plan(prospect.made, staged.since, exact=True)
         try:
-            prospect, around = await _ask(services, judged, under_way, prospect, since, whose, done, reason)
+            prospect, around = await _ask(services, judged, under_way, prospect, staged, reason)
         except PolicyRefusal as refusal:
             if isinstance(decision, Ask):
                 raise
@@ -213,9 +208,7 @@ async def _ask(
     judged: Judged,
     under_way: CallUnderWay,
     prospect: Prospect,
-    since: Mark,
-    whose: str,
-    done: Outcome,
+    staged: StagedEffects,
     reason: str,
 ) -> tuple[Prospect, Bound]:
     """Somebody is shown all of it; what is shown waits in a place that outlives the daemon."""
@@ -227,7 +220,7 @@ async def _ask(
         card = await asyncio.to_thread(
             for_effects, cards.for_arguments(judged, reason), prospect, under_way.live.workspace
         )
-        staged = StagedEffects(prospect.made, since, prospect.plan.digest, whose, done)
+        staged = replace(staged, made=prospect.made, digest=prospect.plan.digest)
         await services.approvals.ask(
             judged.session,
             judged.call.call_id,
