@@ -20,6 +20,8 @@ DIRECTORY_MODES: Final = ("755", "700", "500", "750")
 MEETING: Final = ".meeting"  # never changed by a script
 ENVIRONMENT: Final = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8", "HOME": "/nonexistent"}
 
+_SET_ATTRIBUTE: Final = 'python3 -c \'import os, sys; os.setxattr(sys.argv[1], "user.a", b"TEXT")\' PATH'
+
 
 def word(name: bytes) -> str:
     """A name as one word of bash."""
@@ -63,7 +65,17 @@ class Steps:
             *("create", "append", "sed", "in_place", "truncate", "delete", "move", "move_directory", "swap"),
             *("into_new", "over_empty", "out_and_delete", "file_to_directory", "directory_to_file", "to_symlink"),
             *("from_symlink", "mode", "directory_mode", "symlink", "hard_link", "sparse", "nested", "mkdir", "opaque"),
-            *("touch", "attribute", "fifo", "deep", "remove_tree", "replace"),
+            *(
+                "touch",
+                "attribute",
+                "directory_attribute",
+                "move_over",
+                "link_over",
+                "fifo",
+                "deep",
+                "remove_tree",
+                "replace",
+            ),
         ]
         while len(lines) < steps:
             line = self.pick(tuple(kinds))
@@ -140,7 +152,23 @@ class Steps:
         return self._with_file(f"touch -d '2001-02-{self.chance.randrange(1, 28):02d} 04:05:06Z' PATH")
 
     def _attribute(self) -> str:
-        return self._with_file('python3 -c \'import os, sys; os.setxattr(sys.argv[1], "user.a", b"TEXT")\' PATH')
+        return self._with_file(_SET_ATTRIBUTE)
+
+    def _directory_attribute(self) -> str:
+        return self._with_directory(_SET_ATTRIBUTE)
+
+    def _move_over(self) -> str:
+        return self._over("mv -Tf ONE OTHER")
+
+    def _link_over(self) -> str:
+        return self._over("ln -f ONE OTHER") if self.links else ":"
+
+    def _over(self, command: str) -> str:
+        files = self._paths(stat.S_IFREG)
+        if len(files) < 2:
+            return ":"
+        one, other = self.chance.sample(files, 2)
+        return command.replace("ONE", word(one)).replace("OTHER", word(other))
 
     def _mode(self) -> str:
         return self._with_file(f"chmod {self.chance.choice(MODES)} PATH")
