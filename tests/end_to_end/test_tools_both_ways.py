@@ -15,10 +15,12 @@ from typing import Final
 
 import pytest
 
+from stockade_client import connect
 from tests.end_to_end.both_ways import both_ways
-from tests.end_to_end.session_s import start_with
+from tests.end_to_end.session_s import code, start_with
 from tests.end_to_end.stockaded import Stockaded
 from tests.end_to_end.test_real_work import host_git, programs
+from tests.scripts.snapshot import differences, snapshot
 
 # What a commit is called depends on who made it, and when.
 GIT: Final = """
@@ -104,6 +106,23 @@ def test_git_rebases(served: Stockaded, repository: Path) -> None:
     assert "fixup!" not in both.through.printed[1]
     assert host_git("status", "--porcelain", at=repository) == ""
     assert not (repository / ".git" / "rebase-merge").exists()
+
+
+async def test_a_rebase_that_stops_half_way_is_not_committed_unasked(served: Stockaded, repository: Path) -> None:
+    """What git is to do next lies in .git/rebase-merge, and it runs what that says."""
+    before = snapshot(repository)
+    async with connect(served.address) as daemon, daemon.session(repository, "ci") as session:
+        result = await session.call("shell", command=f"{GIT}git rebase main || git status")
+    assert code(result) == "FS_PROTECTED"
+    assert differences(before, snapshot(repository)) == []
+
+
+def test_a_command_that_goes_by_where_it_runs_is_told(served: Stockaded, workspace: Path) -> None:
+    """So that a comparison without differences says something."""
+    both = both_ways(served, "ci", workspace, ['echo "$HOME" > "$HOME/x"; cp "$HOME/x" a.txt; chmod 600 a.txt', "pwd"])
+    (difference,) = both.differences()
+    assert difference.startswith("b'a.txt': content: ")
+    assert both.through.printed == ("", f"{workspace}\n")
 
 
 C_MAKEFILE: Final = """
