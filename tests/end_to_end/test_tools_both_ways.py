@@ -74,7 +74,7 @@ def repository(workspace: Path) -> Path:
     return workspace
 
 
-def test_git_commits(served: Stockaded, repository: Path) -> None:
+def test_git_commits_and_merges_as_outside(served: Stockaded, repository: Path) -> None:
     script = r"""
         echo more >> d0/f0.txt; rm -r d3; mkdir d3; echo new > d3/f1.txt; git mv d2 moved || cp -r d2 moved
         ln -sfn d3 link; chmod 600 run.sh; git add --all; git commit --quiet --message=one
@@ -91,7 +91,7 @@ def test_git_commits(served: Stockaded, repository: Path) -> None:
     assert host_git("status", "--porcelain", at=repository) == ""
 
 
-def test_git_rebases(served: Stockaded, repository: Path) -> None:
+def test_git_rebases_as_outside(served: Stockaded, repository: Path) -> None:
     script = r"""
         git rebase --quiet -i --autosquash main 2>&1 || echo stopped
         git status --porcelain | grep ^UU
