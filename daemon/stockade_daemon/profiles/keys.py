@@ -260,10 +260,18 @@ FILE_MB = Key(
 )
 OUTPUT_MB = Key(
     "limits.output_mb",
-    whole(1, 64),
+    whole(1, 4096),
     4,
-    "MiB, 1 to 64",
-    "Kept of stdout and of stderr, each; what comes after is read and dropped, and the result says so.",
+    "MiB, 1 to 4096",
+    "Kept of stdout and of stderr, each; a call that prints more is cut or ended, as `limits.output_past` says.",
+)
+OUTPUT_PAST: Final[Key[Literal["stop", "truncate"]]] = Key(
+    "limits.output_past",
+    one_of("truncate", "stop"),
+    "truncate",
+    '"truncate" or "stop"',
+    "What becomes of a call that prints more: the rest is read and dropped, and the result says so; or it is killed "
+    "and ends with OUTPUT_LIMIT.",
 )
 
 CPUS = Key(
@@ -357,6 +365,7 @@ KEYS: Final[tuple[Key[Any], ...]] = (
     OPEN_FILES,
     FILE_MB,
     OUTPUT_MB,
+    OUTPUT_PAST,
     CPUS,
     CALLS,
     SECONDS,
