@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from stockade_daemon.sandbox.scratch import remove_tree
+from stockade_daemon.removing import remove_tree
 
 # A failure prints what makes it again; nothing is remembered between runs, and the machine's load decides nothing. The
 # suite tries the same examples every time, so that what it says is about the change; `make examples` looks for more.

@@ -30,7 +30,7 @@ from typing import Final
 from stockade_client import Daemon, connect
 from stockade_client.results import CallResult
 from stockade_client.session import Session
-from stockade_daemon.sandbox.scratch import remove_tree
+from stockade_daemon.removing import remove_tree
 from tests import figures
 from tests.end_to_end.stockaded import Stockaded
 

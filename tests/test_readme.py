@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from stockade_daemon import config
+from stockade_daemon.errors import ConfigurationError
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
@@ -104,5 +105,9 @@ def test_the_examples_of_operations_md_are_configurations(tmp_path: Path) -> Non
     read = []
     for example in examples:
         file.write_text(example)
-        read.append(config.load(file, state=tmp_path))
+        if "\nshared = true" in example and os.geteuid() != 0:
+            with pytest.raises(ConfigurationError, match="only a daemon of root is shared by several uids"):
+                config.load(file, state=tmp_path)
+        else:
+            read.append(config.load(file, state=tmp_path))
     assert read[0].workspaces == (Path("/srv/projects"),)

@@ -4,8 +4,9 @@ from rich.console import Console
 from rich.text import Text
 
 from stockade_client.approvals import Approve, Ask
-from stockade_client.card import card, text
+from stockade_client.card import card
 from stockade_client.recording import Recording
+from stockade_client.shown_text import text
 
 
 class Answers:

@@ -126,17 +126,23 @@ Approve: TypeAlias = Callable[[Ask], Awaitable[bool | None]]
 
 @asynccontextmanager
 async def watching(
-    link: Link, session_id: str = "", *, changes: bool = False, heartbeat_s: float = HEARTBEAT_S
+    link: Link,
+    session_id: str = "",
+    *,
+    changes: bool = False,
+    heartbeat_s: float = HEARTBEAT_S,
+    caught_up: Callable[[], None] | None = None,
 ) -> AsyncIterator[Stream[Ask]]:
     """Asks that wait, then new ones as they come. While this is open, the caller counts as an approver.
 
     changes: an ask comes again, as the same object, whenever who looks at it changes, and once more when it has
-    `ended`; not from a daemon without the feature "ask-changes". heartbeat_s: as of events.read.
+    `ended`; not from a daemon without the feature "ask-changes". heartbeat_s: as of events.read. caught_up: called when
+    all that waited at the beginning has been given, and again after each reconnection; with that feature alone.
     """
     attached = asyncio.get_running_loop().create_future()
     beat_s = heartbeat_s if link.heartbeats else 0.0
     request = approvals_pb2.WatchAsksRequest(session_id=session_id, heartbeat_s=beat_s, changes=changes)
-    async with Stream(_asks(link, request, attached)) as asks:
+    async with Stream(_asks(link, request, attached, caught_up)) as asks:
         first = asyncio.ensure_future(anext(asks))
         try:
             # The daemon sends its headers once the approver is registered: before that a call that asks would
@@ -162,7 +168,10 @@ async def _rejoined(first: asyncio.Future[Ask], rest: Stream[Ask]) -> AsyncGener
 
 
 async def _asks(
-    link: Link, request: approvals_pb2.WatchAsksRequest, attached: asyncio.Future[None]
+    link: Link,
+    request: approvals_pb2.WatchAsksRequest,
+    attached: asyncio.Future[None],
+    caught_up: Callable[[], None] | None,
 ) -> AsyncGenerator[Ask, None]:
     known: dict[str, Ask] = {}
     again: set[str] = set()  # a stream that is opened again begins with all that still wait
@@ -188,6 +197,8 @@ async def _asks(
                     gone.ended = "gone"
                     del known[gone.ask_id]
                     yield gone
+                if caught_up is not None:
+                    caught_up()
                 continue
             again.add(message.ask_id)
             ask = known.get(message.ask_id)

@@ -70,7 +70,7 @@ async def _data(pieces: AsyncGenerator[Piece, None]) -> AsyncGenerator[bytes, No
 
 
 async def _decoded(pieces: AsyncGenerator[Piece, None]) -> AsyncGenerator[str, None]:
-    """A character that one piece begins is told with the piece that ends it; those of the other stream do not matter."""
+    """A character that one piece begins is told with the piece that ends it; the other stream does not matter."""
     decoders: dict[Part, codecs.IncrementalDecoder] = {}
     async with aclosing(pieces) as reading:
         async for piece in reading:

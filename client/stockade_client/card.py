@@ -11,43 +11,19 @@ from rich.console import Group
 from rich.panel import Panel
 from rich.text import Text
 
+from stockade_client import effects_view
 from stockade_client.approvals import Ask
 from stockade_client.events_text import scalar
 from stockade_client.results import Json
-from stockade_client.visible import segments, visible
+from stockade_client.shown_text import difference, text
+from stockade_client.visible import visible
 
 WIDTH: Final = 110  # lines longer than this are hard to read however wide the terminal
 
-_DIFFERENCE_STYLES: Final = (
-    ("+++", "bold"),
-    ("---", "bold"),
-    ("@@", "cyan"),
-    ("+", "green"),
-    ("-", "red"),
-)
 _BETWEEN: Final = " · "
 _WHERE: Final = ("tool", "profile", "workspace", "path", "operation", "added", "removed")
 _BOUND: Final = ("session", "profile_digest", "tool_digest", "before", "after")  # what the answer is bound to besides
 _SHOWN_APART: Final = frozenset({"title", "arguments", "difference", "reason", "expires_ms", *_WHERE, *_BOUND})
-
-
-def text(content: str, style: str = "") -> Text:
-    """The content with hidden characters shown as escapes, set off from text that merely looks like them."""
-    made = Text(style=style)
-    for piece, hidden in segments(content):
-        made.append(piece, style="reverse" if hidden else None)
-    return made
-
-
-def difference(content: str) -> Text:
-    """A unified difference, coloured by line."""
-    made = Text()
-    for line in content.split("\n"):
-        style = next((style for prefix, style in _DIFFERENCE_STYLES if line.startswith(prefix)), "")
-        made.append_text(text(line, style))
-        made.append("\n")
-    made.rstrip()
-    return made
 
 
 def title(ask: Ask) -> str:
@@ -59,7 +35,7 @@ def parts(ask: Ask) -> list[Text]:
     """All of the card but its title, part by part, whatever keys it has.
 
     Left out are empty values, the time that the head says, and the arguments where the exact difference that they make
-    is shown.
+    is shown. What a command did is shown below the arguments that it did it with.
     """
     shown = {name: value for name, value in ask.card.items() if value not in (None, "", [], {})}
     made = [_inline(shown, _WHERE)] if any(name in shown for name in _WHERE) else []
@@ -72,11 +48,14 @@ def parts(ask: Ask) -> list[Text]:
             if isinstance(arguments, dict)
             else [text(_as_text(arguments))]
         )
+    has_effects = "effects" in ask.card
     # How long the arguments are is of use beside them alone.
-    apart = _SHOWN_APART | {"lengths"} if "difference" in shown else _SHOWN_APART
+    apart = _SHOWN_APART | ({"lengths"} if "difference" in shown else effects_view.SHOWN if has_effects else set())
     made.extend(_argument(name, value) for name, value in shown.items() if name not in apart)
     if "difference" in shown:
         made.append(difference(_as_text(shown["difference"])))
+    if has_effects:
+        made.extend(effects_view.parts(ask.card))
     if any(name in shown for name in _BOUND):
         made.append(_inline(shown, _BOUND))
     return made

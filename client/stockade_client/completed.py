@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 from rich.text import Text
 
-from stockade_client.card import text
 from stockade_client.results import Json
+from stockade_client.shown_text import text
 
 
 def heading(card: Mapping[str, Json]) -> Text:

@@ -7,12 +7,12 @@ from typing import Final
 from rich.console import Console
 from rich.text import Text
 
-from stockade_client.card import difference, text
 from stockade_client.completed import facts
 from stockade_client.errors import StockadeError
 from stockade_client.model import ToolCall, Turn
 from stockade_client.recording import Recording
 from stockade_client.results import CallResult, Json
+from stockade_client.shown_text import difference, text
 from stockade_client.visible import one_line
 
 SHOWN_LINES: Final = 12  # of an output; the end of a test run says the most
@@ -131,8 +131,16 @@ def _verdict(result: CallResult) -> Text:
     line.append(f"  {result.usage.wall_s * 1000:.0f} ms", style="dim")
     effects = result.field("effects")
     if isinstance(effects, list) and effects:
-        line.append(f"  changed in its private overlay and discarded: {_paths(effects)}", style="dim")
+        became = _BECAME.get(str(result.field("effects_disposition")), "changed in its private view")
+        line.append(f"  {became}: {_paths(effects)}", style="dim")
     return line
+
+
+_BECAME: Final = {
+    "committed": "changed",
+    "refused": "would have changed, and nothing was committed",
+    "discarded": "changed in its private view and discarded",
+}
 
 
 def _paths(effects: list[Json]) -> str:

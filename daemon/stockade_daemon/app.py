@@ -14,10 +14,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from stockade_daemon import plugins
-from stockade_daemon.config import Config
+from stockade_daemon.config import Config, default_state
 from stockade_daemon.errors import ConfigurationError
+from stockade_daemon.gate.effects.areas import Areas
 from stockade_daemon.ledger.ledger import RESTART, Ledger
-from stockade_daemon.pipeline import outside
+from stockade_daemon.pipeline import outside, surroundings
 from stockade_daemon.pipeline.context import Services
 from stockade_daemon.pipeline.describe import Describing
 from stockade_daemon.pipeline.engine import Engine
@@ -31,18 +32,18 @@ from stockade_daemon.policy.approvals import Approvals
 from stockade_daemon.policy.decisions import POST_DECISIONS, PRE_DECISIONS, PostDecision, PreDecision
 from stockade_daemon.policy.guards import Guards
 from stockade_daemon.policy.intents import IntentPoint
-from stockade_daemon.policy.profile_rules import by_profile, changes_by_profile
-from stockade_daemon.policy.subjects import Finished, Judged
+from stockade_daemon.policy.profile_rules import ByProfile, changes_by_profile, effects_by_profile
+from stockade_daemon.policy.subjects import Finished, Intended, Judged, Transaction
 from stockade_daemon.policy.waterfall import Waterfall
 from stockade_daemon.profiles import read as profiles
 from stockade_daemon.registry.generations import Generations
 from stockade_daemon.registry.registry import Registry
+from stockade_daemon.removing import remove_tree
 from stockade_daemon.rpc.callers import Callers
 from stockade_daemon.rpc.own_socket import socket_of_our_own
 from stockade_daemon.rpc.server import serving
 from stockade_daemon.rpc.tokens import TokenFiles
 from stockade_daemon.sandbox.pool import Pool
-from stockade_daemon.sandbox.scratch import remove_tree
 from stockade_daemon.values import Durability, Outcome
 
 _log = logging.getLogger(__name__)
@@ -87,7 +88,7 @@ async def serve(start: Start) -> None:
             keeping(ledger, outputs, keep_days=config.keep_days),
             Pool.start(config.state) as pool,
         ):
-            services = services_of(ledger, pool, outputs, config.durability)
+            services = services_of(ledger, pool, outputs, config.durability, areas=_areas(start))
             observers: list[Observer] = []
             plugins.load(config.plugins, services, observers)
             sessions = Sessions(ledger, pool, rules)
@@ -130,14 +131,34 @@ def _when_the_disk_fails(start: Start) -> str:
     return f"Make room {place}; look at the workspace before running the call again."
 
 
-def services_of(ledger: Ledger, pool: Pool, outputs: Path, durability: Durability = "process") -> Services:
+def _areas(start: Start) -> Path | None:
+    """A private daemon's state is gone with it, and what a kill of it has left in a workspace is for the next one: so
+    they note that in one place, where this user has one."""
+    if start.private is None:
+        return None
+    try:
+        return default_state() / "private-areas"
+    except ConfigurationError:
+        return None
+
+
+def services_of(
+    ledger: Ledger, pool: Pool, outputs: Path, durability: Durability = "process", *, areas: Path | None = None
+) -> Services:
+    """`areas`: where transactions note their private directories; None: beside `outputs`."""
+    kept = outputs.parent / "kept"
+    kept.mkdir(mode=0o700, exist_ok=True)
     pre_execute: Waterfall[Judged, PreDecision] = Waterfall("tools/pre-execute", PRE_DECISIONS)
+    by_profile = ByProfile(surroundings.of_session)
     pre_execute.add(by_profile)
     execute: Waterfall[Judged, Outcome] = Waterfall("tools/execute", (Outcome,), again=True)
     post_execute: Waterfall[Finished, PostDecision] = Waterfall("tools/post-execute", POST_DECISIONS)
-    edit_intent, write_intent = IntentPoint(intents.EDIT), IntentPoint(intents.WRITE)
+    edit_intent: IntentPoint[Intended] = IntentPoint(intents.EDIT)
+    write_intent: IntentPoint[Intended] = IntentPoint(intents.WRITE)
     for point in (edit_intent, write_intent):
         point.add(changes_by_profile)
+    effects_intent: IntentPoint[Transaction] = IntentPoint(intents.EFFECTS)
+    effects_intent.add(effects_by_profile)
     return Services(
         ledger=ledger,
         pool=pool,
@@ -145,12 +166,16 @@ def services_of(ledger: Ledger, pool: Pool, outputs: Path, durability: Durabilit
         tools=Generations(Registry.load()),
         describing=_describing(pool),
         outputs=outputs,
+        kept=kept,
+        areas=Areas(areas or outputs.parent / "areas"),
         durability=durability,
         pre_execute=pre_execute,
+        by_profile=by_profile,
         guards=Guards(),
         execute=execute,
         edit_intent=edit_intent,
         write_intent=write_intent,
+        effects_intent=effects_intent,
         transaction_guards=Guards("transaction guard"),
         post_execute=post_execute,
     )

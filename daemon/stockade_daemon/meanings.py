@@ -23,7 +23,8 @@ OF_CODES: Final[dict[str, str]] = {
     "TOOL_OUTCOME_UNKNOWN": "The daemon ended while the body ran, or a plugin failed after it. The message says what "
     "is proven about its effects.",
     "INVALID_TOOL_OUTPUT": "The body answered something that is no answer, or a value that JSON cannot carry.",
-    "OUTPUT_LIMIT": 'The value is larger than 16 MiB, or more was printed than a profile with `limits.output_past = "stop"` lets a call print.',
+    "OUTPUT_LIMIT": "The value is larger than 16 MiB, or more was printed than a profile lets a call print, whose "
+    "`limits.output_past` is `stop`.",
     "RESOURCE_LIMIT": "A limit of the profile ended the body; it is named.",
     "SANDBOX_UNAVAILABLE": "The host does not give a layer that the profile requires, or a step of entering the "
     "sandbox fails; it is named, with the reason.",
@@ -80,10 +81,12 @@ OF_EVENTS: Final[dict[str, str]] = {
     "fs/edit-intent": "a body asked for an edit that fits: path, digests before and after; what the profile and "
     "all listeners say: `decision`, `reason`",
     "fs/write-intent": "the same, for writing a file whole",
+    "fs/effects-intent": "a command has ended, and what it changed could be committed as one: the first paths, "
+    "`transaction` (SHA-256 of all), how many `effects`, what is `protected`; the same",
     "policy/transaction": "the guards have looked at what is about to be committed: `decision`, `reason`, how many "
     "`guards` and `changes` there are",
     "fs/begun": "a change is about to be made; durable before the first byte",
-    "fs/committed": "it was made",
+    "fs/committed": "it was made; of what a command changed all of it, in `parts`, the last of which says so",
     "todo/write": "the list of what is to be done, whole: `todos`, each with `content` and `status`",
     "fs/changed": "somebody else changed a file that the session was shown: path, digests `seen` and `digest`; a hint",
     "policy/execute": "the outcome is not the body's: `outcome` (`answered` without a body, `transformed`), `ok`",

@@ -17,7 +17,7 @@ from stockade_daemon.pipeline.observe import Observer
 from stockade_daemon.pipeline.outcomes import failed
 from stockade_daemon.policy.decisions import Accept, Allow, Ask, Block, Deny, PostDecision, PreDecision, Replace
 from stockade_daemon.policy.guards import Guard, TransactionGuard
-from stockade_daemon.policy.intents import IntentListener
+from stockade_daemon.policy.intents import EffectsListener, IntentListener
 from stockade_daemon.policy.subjects import Change, Finished, Intended, Judged, Settled, Transaction
 from stockade_daemon.policy.waterfall import Listener, Next, said
 from stockade_daemon.values import Call, Failure, Json, Manifest, Outcome, Profile, Session
@@ -88,6 +88,11 @@ class Extensions:
     def write_intent(self, listener: IntentListener) -> None:
         """The same, about a file that is to be written whole."""
         self._services.write_intent.add(_async(listener, "intended"), owner=self._owner)
+
+    def effects_intent(self, listener: EffectsListener) -> None:
+        """`async def listener(transaction)`: the same about all that a command changed in its private view, before it
+        is committed as one."""
+        self._services.effects_intent.add(_async(listener, "transaction"), owner=self._owner)
 
     def transaction_guard(self, guard: TransactionGuard) -> None:
         """`def guard(transaction)`: a reason not to commit what has been decided and allowed, or None."""

@@ -9,6 +9,7 @@ from typing import Final, Literal, TypeAlias
 Json: TypeAlias = bool | int | float | str | Sequence["Json"] | Mapping[str, "Json"] | None
 
 Decision: TypeAlias = Literal["allow", "ask", "deny"]
+Effects: TypeAlias = Literal["commit", "ask", "discard"]
 
 
 # What is recorded survives: a kill of the daemon, or a power cut too.
@@ -167,7 +168,7 @@ class Approval:
     reads: Decision
     writes: Decision
     commands: Decision
-    effects: Literal["discard"]
+    effects: Effects  # what becomes of what commands change
     wait_s: float  # how long an ask may wait for an approver to come; 0: not at all
 
 
@@ -195,6 +196,7 @@ class Profile:
     limits: Limits
     budget: Budget
     approval: Approval
+    command_rules: tuple[str, ...]  # of policy/command_rules.py: what is not asked about where commands are
     required_layers: tuple[str, ...]  # without one of these, calls are refused with SANDBOX_UNAVAILABLE
     # From this profiles.restore makes the same profile again, whatever became of its files. The file's bytes, or all
     # files of a chain.

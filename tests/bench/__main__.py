@@ -20,7 +20,7 @@ from typing import Final, Protocol
 # Processes are started by exec; gRPC's handlers around fork would only complain.
 os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
 
-from stockade_daemon.sandbox.scratch import remove_tree
+from stockade_daemon.removing import remove_tree
 from tests.bench import calls, facts, files, hostile, memory, report, search, stages, usage
 from tests.bench.figures import Table, text
 from tests.bench.yardstick import Missing, Yardstick, made

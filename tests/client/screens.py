@@ -19,6 +19,7 @@ from stockade_client.approving.screen import ApproveScreen
 from stockade_client.connection import Daemon
 from stockade_client.link import Link, opened
 from stockade_client.values import Caller, DaemonInfo
+from tests.client.effects_cards import DONE
 
 NOW_MS: Final = 1_790_000_045_000
 _INFO: Final = DaemonInfo("", "", (), (), 0, "", "", (), True, Caller())
@@ -82,6 +83,10 @@ async def _difference(queue: Queue, pilot: Pilot[int], link: Link) -> None:
     queue._told(ask(link, 2, COMMAND))
 
 
+async def _effects(queue: Queue, pilot: Pilot[int], link: Link) -> None:
+    queue._told(ask(link, 3, DONE))
+
+
 async def _hidden(queue: Queue, pilot: Pilot[int], link: Link) -> None:
     await _difference(queue, pilot, link)
     await pilot.pause()
@@ -104,6 +109,7 @@ async def _expired(queue: Queue, pilot: Pilot[int], link: Link) -> None:
 
 SCREENS: Final[dict[str, tuple[tuple[int, int], Play]]] = {
     "difference": ((80, 24), _difference),
+    "effects": ((100, 34), _effects),
     "hidden": ((80, 24), _hidden),
     "reason": ((80, 24), _reason),
     "expired": ((80, 24), _expired),

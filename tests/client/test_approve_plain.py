@@ -4,6 +4,7 @@ import asyncio
 import os
 import pty
 import re
+import select
 import signal
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from stockade_client import CallResult, Daemon, Session
 
 Stockade = Callable[..., "CompletedProcess[bytes]"]
 EDIT = {"path": "a.txt", "old_string": "two", "new_string": "2"}
+HANG_S = 60.0  # a hang detector
 QUESTION = re.compile(rb"Yes to card ([0-9a-f]{8})\? ")
 
 
@@ -46,12 +48,20 @@ class Approver:
     def type(self, text: bytes) -> None:
         os.write(self._writes, text)
 
+    def close(self) -> None:
+        """Nobody types any more."""
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, self._writes)
+        os.close(nowhere)
+
     def ended(self) -> int:
         while self._more():
             pass
-        return self.process.wait(60)
+        return self.process.wait(HANG_S)
 
     def _more(self) -> bytes:
+        ready, _, _ = select.select([self._reads], [], [], HANG_S)
+        assert ready, f"nothing comes any more, after {self.shown!r}"
         try:
             more = os.read(self._reads, 4096)
         except OSError:  # EIO: nobody has the terminal open any more
@@ -215,3 +225,27 @@ def test_a_line_at_a_terminal_while_nothing_waits_hinders_no_later_one(environme
         approver.until(b"Waiting for asks.")
         approver.type(b"\ny\nq\n")
         assert approver.ended() == 0
+
+
+def test_a_pipe_that_ends_while_nothing_waits_ends_it_whatever_lines_it_had(environment: dict[str, str]) -> None:
+    for lines in (b"", b"perhaps\ny 00000000\nno newline", b"\n\n"):
+        with approving(environment, "--plain") as approver:
+            approver.until(b"Waiting for asks.")
+            approver.type(lines)
+            approver.close()
+            assert approver.ended() == 0
+            assert (b"answered nothing" in approver.shown) == bool(lines.strip())
+
+
+async def test_lines_of_a_pipe_that_has_ended_answer_what_waited_before_them(
+    daemon: Daemon, environment: dict[str, str], workspace: Path
+) -> None:
+    async with daemon.session(workspace, "dev") as session, daemon.approvals(session.session_id) as asks:
+        editing = await edited(session)
+        await anext(asks)
+        with approving(environment, "--plain", "--session", session.session_id) as approver:
+            approver.type(b"y\n")
+            approver.close()
+            assert await asyncio.to_thread(approver.ended) == 0
+            assert b"You said yes." in approver.shown
+        assert (await editing).ok

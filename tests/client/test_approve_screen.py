@@ -24,7 +24,7 @@ from tests.client.served import Served, running
 
 EDIT = {"path": "a.txt", "old_string": "two", "new_string": "2"}
 DOCS = Path(__file__).parents[2] / "docs" / "approving"
-HANG_S = 60.0  # a hang detector
+HANG_S = 120.0  # a hang detector, for all that is done while a screen is there
 
 
 class Clock:
@@ -60,10 +60,9 @@ class Seen:
         self.app, self.pilot, self.queue, self.clock = app, pilot, queue, clock
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        async with asyncio.timeout(HANG_S):
-            while not condition():
-                self.app.drawn.clear()
-                await self.app.drawn.wait()
+        while not condition():
+            self.app.drawn.clear()
+            await self.app.drawn.wait()
         await self.settled()
 
     async def settled(self) -> None:
@@ -94,7 +93,7 @@ class Seen:
 @asynccontextmanager
 async def screen(daemon: Daemon, session_id: str, size: tuple[int, int] = (80, 24)) -> AsyncIterator[Seen]:
     clock = Clock()
-    async with queues.opened(daemon, session_id, name="the tests") as queue:
+    async with asyncio.timeout(HANG_S), queues.opened(daemon, session_id, name="the tests") as queue:
         app = Screen(queue, monotonic_s=clock)
         async with app.run_test(size=size) as pilot:
             yield Seen(app, pilot, queue, clock)
@@ -185,6 +184,55 @@ async def test_what_is_answered_elsewhere_or_withdrawn_says_so_and_no_key_falls_
         await seen.press("y")
         # The file has changed for nobody yet: this one is the yes that counts.
         assert (await third.result()).ok
+
+
+async def test_a_yes_to_what_is_no_longer_what_would_be_done_says_so_and_nothing_is_run(
+    daemon: Daemon, workspace: Path
+) -> None:
+    (workspace / "asks.toml").write_text('extends = "dev"\n[approval]\ncommands = "ask"\n')
+    (workspace / "run.sh").write_text("echo shown\n")
+    profile = workspace / "asks.toml"
+    async with daemon.session(workspace, profile) as session, screen(daemon, session.session_id, (100, 24)) as seen:
+        call = await session.start("shell", command="bash run.sh")
+        await seen.until(lambda: len(seen.queue.waiting) == 1)
+        (entry,) = seen.queue.waiting
+        (workspace / "run.sh").write_text("echo other\n")
+        await seen.press("y")
+        assert code(await call.result()) == "APPROVAL_MISMATCH"
+        await seen.until(lambda: not seen.queue.waiting)
+        assert entry.sending is None
+        assert "It has ended: what was shown is no longer what would be done. Nothing was answered." in seen.text()
+        await seen.press("y", "n")  # the card stays, and takes no answer
+        assert not seen.app.query_one(Input).has_focus
+        async with session.events(call_id=call.call_id) as events:
+            assert "call/dispatched" not in [event.type async for event in events]
+
+
+async def test_who_else_looks_at_an_ask_is_shown_until_he_looks_away(daemon: Daemon, workspace: Path) -> None:
+    async with (
+        daemon.session(workspace, "dev") as session,
+        asyncio.timeout(HANG_S),
+        queues.opened(daemon, session.session_id, name="zoe at pts/7") as other,
+    ):
+        async with screen(daemon, session.session_id, (110, 24)) as seen:
+            call = await asked(session, seen)
+            (entry,) = seen.queue.waiting
+            await seen.until(lambda: entry.latest.claimed_ms > 0)
+            assert "looks at it too" not in seen.text()  # this screen itself does
+            while not other.waiting or not other.waiting[0].latest.claimed_ms:
+                await other.change()
+            (theirs,) = other.waiting
+            assert re.fullmatch(r"the tests \(\S+\) looks at it too", other.others_at(theirs))
+            other.look_at(theirs)
+        while other.others_at(theirs):  # the screen has gone
+            await other.change()
+        async with screen(daemon, session.session_id, (110, 24)) as seen:
+            await seen.until(lambda: "zoe at pts/7" in seen.text())
+            assert re.search(r"zoe at pts/7 \(\S+\) looks at it too", seen.text())
+            other.look_at(None)
+            await seen.until(lambda: "looks at it too" not in seen.text())
+            await seen.press("y")
+            assert (await call.result()).ok
 
 
 async def test_a_key_typed_before_the_card_was_seen_decides_nothing(daemon: Daemon, workspace: Path) -> None:

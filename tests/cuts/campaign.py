@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from stockade_client import CallResult, Daemon, Event, connect
-from stockade_daemon.sandbox.scratch import remove_tree
+from stockade_daemon.removing import remove_tree
 from tests.cuts.story import EDIT, OUTPUT, PHASES, Story
 from tests.end_to_end.proxy import Proxy, between
 from tests.end_to_end.stockaded import Stockaded

@@ -15,7 +15,7 @@ from typing import Final
 
 from stockade_client import connect
 from stockade_client.values import Event
-from stockade_daemon.sandbox.scratch import remove_tree
+from stockade_daemon.removing import remove_tree
 from tests.faults.judge import judged, left_over
 from tests.faults.load import Job, load, told
 from tests.faults.points import Fault, drawn

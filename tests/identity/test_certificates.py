@@ -1,19 +1,26 @@
 """TLS: whose certificate counts, whose does not, and files that change while the daemon runs."""
 
 import asyncio
+import dataclasses
 import datetime
+import functools
+import ssl
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 import trustme
+from hypothesis import given
+from hypothesis import strategies as st
 
-from stockade_client import NoDaemon, NotPermitted, Tls, connect
+from stockade_client import NoDaemon, NotPermitted, Session, Tls, connect
 from stockade_daemon.errors import ConfigurationError
 from stockade_daemon.listening import Tls as Files
+from stockade_daemon.rpc import standing
 from stockade_daemon.rpc.certificates import Certificates
 from stockade_daemon.rpc.tokens import make
 from tests.end_to_end.stockaded import COMMAND_S, Stockaded
@@ -182,9 +189,7 @@ async def test_a_client_trusts_no_daemon_of_another_authority_or_name(serving: S
                 pass
 
 
-async def test_files_that_change_count_for_the_next_connection_and_broken_ones_do_not(
-    serving: Serving, place: Place
-) -> None:
+async def test_files_that_change_count_at_once_and_broken_ones_do_not(serving: Serving, place: Place) -> None:
     before = place.client(place.ca.issue_cert("ann@example.org", common_name="ann"))
     async with connect(serving.address, tls=before) as ann:
         place.files.certificate.write_text("-----BEGIN nothing\n")
@@ -203,7 +208,73 @@ async def test_files_that_change_count_for_the_next_connection_and_broken_ones_d
         news = place.client(place.ca.issue_cert("ann@example.org", common_name="ann"))
         async with connect(serving.address, tls=news) as again:
             assert again.info.caller.name == "ann"
-        assert await ann.sessions() == []  # a connection that stands goes on
+        # The connection that stands was made with what the old one signed.
+        with pytest.raises(NotPermitted, match="the authority that signed the certificate counts here no more"):
+            await ann.sessions()
+
+
+async def test_a_connection_that_stands_ends_with_its_certificate(serving: Serving, place: Place) -> None:
+    ends = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=8)
+    brief = place.client(place.ca.issue_cert("ann@example.org", common_name="ann", not_after=ends))
+    async with (
+        connect(serving.address, tls=brief) as ann,
+        connect(serving.address, serving.token, tls=brief) as eve,
+        ann.session(serving.workspace, "dev", id="s") as session,
+    ):
+        assert (await session.call("read", path="a.txt")).ok
+        with pytest.raises(NotPermitted, match=r"the certificate counts until \S+ \S+ and no longer"):
+            await followed(session)  # it was let in, and ends with the certificate
+        assert datetime.datetime.now(datetime.UTC) >= ends.replace(microsecond=0)
+        for each in (ann, eve):  # a token is no more than the connection that it comes over
+            with pytest.raises(NotPermitted, match="renew it"):
+                await each.sessions()
+
+
+async def followed(session: Session) -> None:
+    """A stream of events to its end."""
+    async with asyncio.timeout(COMMAND_S), session.events(follow=True, heartbeat_s=0.1) as events:
+        async for _ in events:
+            pass
+
+
+def test_an_authority_is_known_by_name_and_key_and_through_what_stands_between(place: Place) -> None:
+    between = place.ca.create_child_ca()
+    leaf = between.issue_cert("ann@example.org", common_name="ann")
+    pem, *chain = (each.bytes() for each in leaf.cert_chain_pems)
+    now = time.time()
+
+    def fault(*authorities: trustme.CA, chain: list[bytes] = chain, now: float = now) -> str:
+        counting = [each for ca in authorities for each in standing.read(ca.cert_pem.bytes())]
+        return standing.fault(pem, b"".join(chain), counting, now)
+
+    assert fault(place.ca) == fault(trustme.CA(), between, chain=[]) == ""
+    assert "counts here no more" in fault(place.ca, chain=[])
+    assert "counts here no more" in fault(trustme.CA())
+    assert "counts here no more" in fault()
+    (shown,) = standing.read(pem)
+    assert "and no longer" in fault(place.ca, now=shown.ends + 1)
+    assert "and no longer" in fault(place.ca, now=shown.begins - 1)
+    assert standing.fault(pem[:-40], b"", [], now) == "the certificate cannot be read"
+    (above,) = standing.read(between.cert_pem.bytes())
+    assert shown.is_signed_by(above)
+    assert not shown.is_signed_by(dataclasses.replace(above, key=b"another"))
+    assert standing.fault(pem, b"", [above], above.ends + 1) != ""
+
+
+@given(st.binary(max_size=300), st.integers(0, 600))
+def test_bytes_that_are_no_certificate_are_refused_and_nothing_else_happens(tail: bytes, cut: int) -> None:
+    good = ssl.PEM_cert_to_DER_cert(trustme_pem())
+    try:
+        standing._shown(good[:cut] + tail)
+    except ValueError:
+        pass
+    else:
+        assert good[:cut] + tail == good
+
+
+@functools.cache
+def trustme_pem() -> str:
+    return trustme.CA().cert_pem.bytes().decode()
 
 
 async def test_a_command_takes_its_certificates_from_files(serving: Serving, place: Place) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from stockade.v1 import daemon_pb2
 from stockade.v1.daemon_pb2_grpc import DaemonStub
-from stockade_client import Daemon, NotPermitted, connect
+from stockade_client import Daemon, Event, NotPermitted, Stream, connect
 from stockade_daemon.rpc.tokens import make
 from tests.end_to_end.stockaded import Stockaded
 from tests.identity.people import People
@@ -46,6 +46,26 @@ async def test_a_token_of_nobody_is_refused(knowing: Stockaded, people: People) 
                     daemon_pb2.GetInfoRequest(), metadata=grpc.aio.Metadata(("authorization", header))
                 )
             assert refused.value.code() is grpc.StatusCode.UNAUTHENTICATED
+
+
+async def test_a_stream_that_was_let_in_with_a_token_ends_with_it(knowing: Stockaded, people: People) -> None:
+    async with (
+        asyncio.timeout(HANG_S),
+        connect(knowing.address, people.tokens["ann"]) as ann,
+        ann.session(people.workspace("ann"), "dev", id="s") as session,
+        session.events(follow=True, heartbeat_s=0.1) as events,
+    ):
+        assert (await anext(events)).type == "session/opened"
+        people.files["ann"].unlink()
+        with pytest.raises(NotPermitted, match="the token is not, or no longer, one of this daemon's"):
+            await last(events)
+
+
+async def last(events: Stream[Event]) -> Event:
+    """The last one, once the stream is over."""
+    async for event in events:
+        found = event
+    return found
 
 
 async def test_a_token_that_is_replaced_counts_no_more_and_the_new_one_does(knowing: Stockaded, people: People) -> None:

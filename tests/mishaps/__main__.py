@@ -19,7 +19,7 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Final
 
-from stockade_daemon.sandbox.scratch import remove_tree
+from stockade_daemon.removing import remove_tree
 from tests.mishaps import disk, ledger
 from tests.mishaps.campaign import Counts, campaign, cases
 from tests.mishaps.points import STEPS

@@ -25,7 +25,13 @@ from stockade_daemon.sandbox.pool import Pool
 from stockade_daemon.values import Event
 
 HANG_S = 30.0
-ALLOWING = 'extends = "dev"\nwiden = ["approval.writes"]\napproval.writes = "allow"\n'
+ALLOWING = """
+extends = "dev"
+widen = ["approval.writes", "approval.effects"]
+approval.writes = "allow"
+approval.effects = "commit"
+"""
+DISCARDING = 'extends = "dev"\napproval.effects = "discard"\n'
 ASKING = """
 [approval]
 reads = "allow"
@@ -56,8 +62,10 @@ def workspace(scratch: Path) -> Path:
 
 @pytest_asyncio.fixture
 async def session(daemon: Daemon, workspace: Path) -> AsyncIterator[Session]:
-    """A session under profile dev in which nobody is there to approve."""
-    async with daemon.session(workspace=workspace, profile="dev") as session:
+    """A session under profile dev, but that nothing of a command's is kept; nobody is there to approve."""
+    profile = workspace.parent / f"{workspace.name}.toml"
+    profile.write_text(DISCARDING)
+    async with daemon.session(workspace=workspace, profile=profile) as session:
         yield session
 
 

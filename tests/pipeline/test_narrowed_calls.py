@@ -153,7 +153,7 @@ async def test_the_deadline_and_the_output_are_those_of_the_narrower_profile(cho
         (Ask, "limits.cpus = 0.5", "APPROVAL_UNAVAILABLE"),
         (Ask, 'approval.commands = "deny"', "DENIED"),
         (Deny, "", "DENIED"),
-        (Allow, "limits.cpus = 0.5", "ok"),
+        (Allow, 'limits.cpus = 0.5\napproval.effects = "discard"', "ok"),
     ],
 )
 async def test_of_the_choice_and_the_narrower_profiles_rule_the_stricter_counts(

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from stockade_daemon.policy.decisions import Allow, Ask, Deny, PreDecision
+from stockade_daemon.policy.executables import Surroundings
 from stockade_daemon.policy.guards import Guards
 from stockade_daemon.policy.intents import IntentPoint
-from stockade_daemon.policy.profile_rules import by_profile, changes_by_profile
+from stockade_daemon.policy.profile_rules import ByProfile, changes_by_profile
 from stockade_daemon.policy.subjects import Change, Intended, Judged
 from stockade_daemon.policy.waterfall import Next, Waterfall
 from stockade_daemon.profiles import read as profiles
@@ -17,6 +18,7 @@ from stockade_daemon.registry.registry import Registry
 from stockade_daemon.values import Call, Session
 
 REGISTRY = Registry.load()
+by_profile = ByProfile(lambda session: Surroundings(session.workspace, {"PATH": "/usr/bin:/bin"}, ("/usr", "/bin")))
 DEV = profiles.load("dev", directories=[profiles.shipped()])
 
 
@@ -109,7 +111,7 @@ async def test_the_profile_is_one_of_the_listeners_of_a_change_and_a_person_is_t
     async def listen(intended: Intended) -> PreDecision:
         return Ask("it is large")
 
-    point = IntentPoint("test")
+    point: IntentPoint[Intended] = IntentPoint("test")
     for each in (listen, changes_by_profile) if first else (changes_by_profile, listen):
         point.add(each)
     asked = await point.decide(Intended(judged("shell", writes="ask"), CHANGE))

@@ -203,8 +203,7 @@ def test_a_shipped_profile_shows_nothing_of_etc_but_what_programs_need(name: str
         ),
         ("[approval]\nwrites = 'alow'", 'is "alow"; the nearest allowed value is "allow"'),
         ("[approval]\nwrites = 1979-05-27", "not a date or time"),
-        ("[approval]\neffects = 'commit'", 'is "commit", which this version cannot do'),
-        ("[approval]\neffects = 'ask'", 'is "ask", which this version cannot do'),
+        ("[approval]\neffects = 'comit'", 'is "comit"; the nearest allowed value is "commit"'),
         ("[layers]\nrequired = ['secomp']", 'the nearest allowed value is "seccomp"'),
         (
             "[syscalls]\ngroups = ['base']",

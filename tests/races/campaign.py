@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from stockade_client import Daemon, connect
-from stockade_daemon.sandbox.scratch import remove_tree
+from stockade_daemon.removing import remove_tree
 from tests.races.judge import judged
 from tests.races.round import ANSWERS, PHASES, PROFILE, Round
 

@@ -13,7 +13,7 @@ from typing import Final
 
 from stockade_client import connect
 from stockade_client.values import Event
-from stockade_daemon.sandbox.scratch import remove_tree
+from stockade_daemon.removing import remove_tree
 from tests.end_to_end.stockaded import Stockaded
 from tests.rivals.load import EARLY, Agent, first_content
 from tests.rivals.replay import Report, replayed

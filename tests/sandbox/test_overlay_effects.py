@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from stockade_daemon.removing import remove_tree
 from stockade_daemon.sandbox.effects import difference
 from stockade_daemon.sandbox.pool import Pool
-from stockade_daemon.sandbox.scratch import remove_tree
 from stockade_daemon.values import Access
 from tests.sandbox.conftest import run
 

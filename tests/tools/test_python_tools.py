@@ -179,17 +179,17 @@ async def test_reads_and_edits_of_a_tool_pass_the_gate(place: Path) -> None:
     assert {"fs/observed", "fs/edit-intent", "fs/committed"} <= set(events)
 
 
-async def test_a_private_view_is_listed_and_discarded(place: Path) -> None:
+async def test_what_a_tool_makes_in_its_private_view_is_committed(place: Path) -> None:
     async with open_shop(place, {"words.py": WORDS}) as shop:
         made = await shop.session.call("words_make", name="new.txt")
-        assert not (shop.workspace / "new.txt").exists()
+        assert (shop.workspace / "new.txt").read_text()
     assert made.value == {
         "result": 3,
         "effects": [{"path": "new.txt", "change": "created", "kind": "file", "size": 3}],
         "effects_total": 1,
-        "effects_disposition": "discarded",
+        "effects_disposition": "committed",
     }
-    assert made.content == ("3", "[changes made by this tool were discarded: new.txt (created)]")
+    assert made.content == ("3", "[changes made by this tool were committed: new.txt (created)]")
 
 
 async def test_a_failure_is_told_with_the_line_and_without_the_daemons_words(place: Path) -> None:

@@ -21,6 +21,7 @@ from stockade_client.visible import visible
 _ANSWER: Final = re.compile(r"\s*(y|yes|n|no|s|skip|q|quit)(?:\s+([0-9a-f]{8}))?(?:\s+(.*?))?\s*", re.IGNORECASE)
 _LONGEST_LINE: Final = 64 * 1024
 _NO_MORE: Final = "The input has ended; what waits goes on waiting."
+_UNUSED: Final = " The lines that came last answered nothing: nothing waits that they could be for."
 _HOW: Final = "Answer y, n, n and a reason, s to leave it for later, or q to quit."
 
 
@@ -120,16 +121,21 @@ class Lines:
     async def _idle(self) -> bool:
         """Waits for a change, or for the end of input. False: nobody answers any more.
 
-        Lines of a pipe that come already are kept for the asks that they are meant for, but for one that says to quit.
+        Lines of a pipe that come already are kept for the asks that they are meant for, but for one that says to quit;
+        once it has ended, and nothing waits, there is nothing that they could be meant for.
         """
-        await self._line_or_change()
+        await self._line_or_change(idle=True)
+        if self._next() is not None:
+            return True
         line, newline, rest = self._typed.partition(b"\n")
-        over = self._at_an_end and not line and not newline
-        if self._terminal and newline and line.strip().lower() not in (b"q", b"quit"):
+        if line.strip().lower() in (b"q", b"quit") and (newline or self._at_an_end):
+            return False
+        if self._terminal and newline:
             self._typed = rest  # nobody types ahead for a card that has not been seen
+        over = self._at_an_end and self._queue.complete
         if over:
-            self._print(_NO_MORE)
-        return not over and line.strip().lower() not in (b"q", b"quit")
+            self._print(_NO_MORE + (_UNUSED if self._typed.strip() else ""))
+        return not over
 
     async def _answer(self, entry: Entry) -> str | None:
         """The next line, or None at the end of input, or when the ask has ended meanwhile."""
@@ -140,11 +146,13 @@ class Lines:
         line, newline, self._typed = self._typed.partition(b"\n")
         return line.decode("utf-8", "replace").rstrip("\r") if line or newline else None
 
-    async def _line_or_change(self) -> bool:
+    async def _line_or_change(self, *, idle: bool = False) -> bool:
         """Whether there is a line in what was typed, or no more to come; else something has changed in the queue."""
         waits = [asyncio.ensure_future(self._queue.change())]
-        typing = asyncio.ensure_future(self._fill())
-        if not self._has_a_line() or self._next() is not None:
+        kept = self._next() is None and self._has_a_line()  # a line, for an ask that is to come
+        typing = asyncio.ensure_future(self._read() if kept else self._fill())
+        # Beyond a line that is kept the end of input alone is of interest, and that while nothing is asked.
+        if not kept or (idle and not self._at_an_end and len(self._typed) <= _LONGEST_LINE):
             waits.append(typing)
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
@@ -158,28 +166,33 @@ class Lines:
         return b"\n" in self._typed or (self._at_an_end and bool(self._typed))
 
     async def _fill(self) -> None:
-        """Until a whole line was typed, or the input has ended.
+        """Until a whole line was typed, or the input has ended."""
+        while b"\n" not in self._typed and not self._at_an_end:
+            await self._read()
+            self._at_an_end |= b"\n" not in self._typed and len(self._typed) > _LONGEST_LINE
+
+    async def _read(self) -> None:
+        """Takes what comes next.
 
         Read by the event loop, not in a thread: a thread that waits for a key keeps Ctrl-C from ending the command.
         """
         loop = asyncio.get_running_loop()
-        while b"\n" not in self._typed and not self._at_an_end:
-            ready = asyncio.Event()
-            try:
-                loop.add_reader(self._descriptor, ready.set)
-            except PermissionError:
-                ready.set()  # a file, which epoll does not take, and which never makes one wait
-            try:
-                await ready.wait()
-            finally:
-                with contextlib.suppress(PermissionError):
-                    loop.remove_reader(self._descriptor)
-            try:
-                more = os.read(self._descriptor, 4096)
-            except OSError:
-                more = b""  # the terminal is gone
-            self._at_an_end = not more or len(self._typed) > _LONGEST_LINE
-            self._typed += more
+        ready = asyncio.Event()
+        try:
+            loop.add_reader(self._descriptor, ready.set)
+        except PermissionError:
+            ready.set()  # a file, which epoll does not take, and which never makes one wait
+        try:
+            await ready.wait()
+        finally:
+            with contextlib.suppress(PermissionError):
+                loop.remove_reader(self._descriptor)
+        try:
+            more = os.read(self._descriptor, 4096)
+        except OSError:
+            more = b""  # the terminal is gone
+        self._at_an_end = not more
+        self._typed += more
 
     def _forget_what_was_typed(self) -> None:
         if self._terminal:

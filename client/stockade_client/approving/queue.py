@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
 
+from stockade_client import approvals
 from stockade_client.approvals import Ask
 from stockade_client.connection import Daemon
 from stockade_client.errors import AskAlreadyDecided, NoAnswer, NotFound, StockadeError
@@ -48,6 +49,7 @@ class Queue:
 
     def __init__(self, daemon: Daemon, session_id: str, name: str, group: asyncio.TaskGroup) -> None:
         self._daemon = daemon
+        self._link = daemon._link
         self._session_id = session_id
         self._name = name
         self._group = group
@@ -56,6 +58,8 @@ class Queue:
         self._looking: tuple[Entry, asyncio.Task[None]] | None = None
         self._changed = asyncio.Event()
         self.away = False  # the daemon is gone, and waited for
+        # Whether all that waited at the beginning is here; a daemon that does not say so is not waited for.
+        self.complete = "ask-changes" not in daemon.info.features
 
     @property
     def waiting(self) -> tuple[Entry, ...]:
@@ -149,7 +153,8 @@ class Queue:
         """Takes asks as they come, for as long as it takes."""
         while True:
             try:
-                async with self._daemon.approvals(self._session_id, changes=True) as asks:
+                watching = approvals.watching(self._link, self._session_id, changes=True, caught_up=self._caught_up)
+                async with watching as asks:
                     if self._entries:
                         await self._forget_those_that_ended_unseen()
                     self.is_back()
@@ -159,6 +164,10 @@ class Queue:
                 if self._daemon.info.private:
                     raise  # it never comes back
                 self.is_away()  # and is asked again: a person who waits has more patience than a program
+
+    def _caught_up(self) -> None:
+        self.complete = True
+        self._changed.set()
 
     async def _forget_those_that_ended_unseen(self) -> None:
         waiting = {call.ask_id for call in await self._daemon.calls(self._session_id)}

@@ -19,6 +19,7 @@ from stockade_client.approving.ages import span, validity
 from stockade_client.approving.card_view import CardView
 from stockade_client.approving.queue import BACK, GONE, Entry, Queue
 from stockade_client.approving.queue_view import QueueView
+from stockade_client.shown_text import text
 from stockade_client.visible import visible
 
 LOOK_S: Final = 0.6  # a key that comes sooner after a card was drawn was typed for something else
@@ -206,7 +207,7 @@ class ApproveScreen(App[int]):
         if not self._chosen.ended:
             others = self._queue.others_at(self._chosen)
             facts += [waited, visible(others)] if others else [waited]
-        return card.text(card.title(ask), "bold").append("\n").append(" · ".join(facts), style="not bold")
+        return text(card.title(ask), "bold").append("\n").append(" · ".join(facts), style="not bold")
 
     def _news(self) -> Text:
         entry = self._chosen
@@ -216,9 +217,9 @@ class ApproveScreen(App[int]):
             return Text("No, and why, for the agent. Enter sends it, Esc goes back:", style="bold")
         if entry is not None and entry.ended:
             more = f" {len(self._queue.waiting)} more waiting: j shows the next." if self._queue.waiting else ""
-            return card.text(entry.ended, "bold").append(more)
+            return text(entry.ended, "bold").append(more)
         if entry is not None and entry.sending is not None:
             return Text(f"Sending {'yes' if entry.sending else 'no'} …")
         if entry is not None and entry.fault and not self._word:
-            return card.text(entry.fault, "bold red")
-        return card.text(self._word)
+            return text(entry.fault, "bold red")
+        return text(self._word)

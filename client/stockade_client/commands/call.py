@@ -125,8 +125,8 @@ def show(result: "client.CallResult", *, as_json: bool) -> None:
 
 
 def _show_a_person(result: "client.CallResult", content: str) -> None:
-    from stockade_client.card import difference
     from stockade_client.completed import heading
+    from stockade_client.shown_text import difference
     from stockade_client.terminal import console
 
     shown_on = console()

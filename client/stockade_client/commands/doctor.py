@@ -66,7 +66,7 @@ def _say(about: dict[str, Any] | None, found: Examination, *, as_json: bool) -> 
     # Loaded late: it takes 55 ms, which --json need not wait for.
     from rich.table import Table
 
-    from stockade_client.card import text
+    from stockade_client.shown_text import text
     from stockade_client.terminal import console
 
     out = console()

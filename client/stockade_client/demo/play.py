@@ -10,13 +10,13 @@ from rich.console import Console
 from rich.text import Text
 
 from stockade_client.answers import Answers
-from stockade_client.card import text
 from stockade_client.connection import Daemon
 from stockade_client.demo.way import drawn
 from stockade_client.loop import run_agent
 from stockade_client.model import ScriptedModel
 from stockade_client.recording import Recording, parse
 from stockade_client.session import Session
+from stockade_client.shown_text import text
 from stockade_client.transcript import NotAsRecorded, Transcript
 
 CONVERSATION: Final = "conversation.json"

@@ -15,9 +15,11 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from stockade_daemon.errors import GateRefusal, ToolFailure
-from stockade_daemon.gate import attributes, links, locating, outside, repositories, suggest
+from stockade_daemon.gate import attributes, links, locating, outside, repositories, suggest, trees
 from stockade_daemon.gate.content import MAX_FILE_BYTES, Snapshot, require_regular, sealed, take
 from stockade_daemon.gate.decision import admit_edit, plan_edit, plan_write
+from stockade_daemon.gate.effects import mark
+from stockade_daemon.gate.effects.transactions import Transactions, restored_effects
 from stockade_daemon.gate.fingerprints import Fingerprint, fingerprint
 from stockade_daemon.gate.hidden import Hidden, not_to_be_written
 from stockade_daemon.gate.intents import Committed, EditIntent, Planned, WriteIntent
@@ -81,12 +83,14 @@ class Gate:
         self._looks = outside.Looks()
         self._told = told
         self._handles: dict[str, Observation] = {}
+        self.transactions = Transactions(workspace, self._protected, self._hidden, self._looks)
 
     def under(self, *, protected: tuple[str, ...], hidden: tuple[str, ...]) -> "Gate":
         """The session's gate under other patterns. Both know the same: what either has shown, handed out or committed,
         the other has too."""
         gate = Gate(self._workspace, protected=protected, hidden=hidden, told=self._told)
         gate._seen, gate._handles, gate._looks = self._seen, self._handles, self._looks
+        gate.transactions = self.transactions.under(gate._protected, gate._hidden)
         return gate
 
     async def read(self, path: str, *, editing: bool = False) -> Opened:
@@ -244,7 +248,7 @@ class Gate:
         Raises GateRefusal: FS_STALE_VERSION where the disk is no longer as it was decided about, FS_PROTECTED,
         FS_PERMISSION_DENIED, FS_CONFLICT, FS_IO_ERROR.
         """
-        async with held(*self._keys(planned.real)):
+        async with trees.shared(self._workspace.path), held(*self._keys(planned.real)):
             facts = await aside(lambda: self._recheck(planned))
             async with held(*(links.keys(facts.status) if facts.method == "in place" else [])):
                 return await finished(self._make(planned, facts, begun, committed))
@@ -254,6 +258,10 @@ class Gate:
 
         What it learns is compared with the bytes like everything else. Raises ValueError for another body.
         """
+        if body.get("operation") == "transaction":
+            for path, digest in restored_effects(body):
+                self._looks.knows(path, digest)
+            return
         seen = restored(body)
         if "operation" in body:
             for each in (seen, *restored_names(body)):
@@ -303,6 +311,7 @@ class Gate:
         await begun(facts.body(planned, name))
         with self._looks.leaving_out(planned.before):
             happened = await aside(lambda: publish(self._workspace, planned, facts.method, name))
+            mark.committed()
             self._seen.put(planned.seen)
             several = facts.method == "in place" and planned.links > 1
             alike = self._seen.of_content(planned.before) if several else []
@@ -382,4 +391,6 @@ class Gate:
         return "path", os.path.join(self._workspace.path, os.fsdecode(real))
 
     def _is_busy(self, real: bytes) -> bool:
+        if trees.is_held_alone(self._workspace.path):
+            return True
         return is_held(self._key(real)) or self._looks.leaves_out(self._seen.digest(real))

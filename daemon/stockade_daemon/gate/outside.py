@@ -55,6 +55,10 @@ class Looks:
         finally:
             self._left_out.remove(digest)
 
+    def knows(self, path: bytes, digest: str | None) -> None:
+        """Takes a change for known that a command of the session itself has made; None: the file is gone."""
+        self._told[path] = digest
+
     def leaves_out(self, digest: str | None) -> bool:
         return digest is not None and digest in self._left_out
 

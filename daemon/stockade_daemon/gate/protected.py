@@ -5,14 +5,14 @@ file has; and where a name that it matches is a link, it binds what the link lea
 """
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from stockade_daemon.errors import GateRefusal
 from stockade_daemon.gate import leads, links, repositories
 from stockade_daemon.gate.names import encoded, shown
 from stockade_daemon.gate.patterns import Patterns
 from stockade_daemon.gate.refusals import os_errors
-from stockade_daemon.gate.steps import Steps
+from stockade_daemon.gate.steps import MATCHED, States, Steps
 from stockade_daemon.gate.workspace import Workspace
 
 
@@ -46,6 +46,44 @@ class Protected:
         for name in links.names(self._workspace, status):
             if self._why(name) or leads.through(ways, self._steps, name):
                 raise _refusal(asked, f"is another name of {shown(name)}, which is protected")
+
+    def among(self, paths: Iterable[bytes], is_directory: Callable[[bytes], bool]) -> Iterator[tuple[bytes, str]]:
+        """Those of many paths that are protected, and why. Links that lead there are looked for once. File work.
+
+        Raises Moved; GateRefusal FS_IO_ERROR and others.
+        """
+        with os_errors("look for links to", b"."):
+            ways = tuple(self._ways())
+        known = {b"": self._steps.start}
+        for path in paths:
+            if not path:
+                continue
+            if self._states(path, known) == MATCHED:
+                yield path, self.why(path) or "is protected"
+            elif path.rpartition(b"/")[2].lower() == b".git" and not is_directory(path):
+                yield path, "is protected: as a file it would tell git where to find a repository"
+            elif ways and (way := leads.through(ways, self._steps, path)) is not None:
+                yield path, f"is where a protected name leads, {self._by(way.name)}"
+
+    def why(self, path: bytes) -> str | None:
+        """Why a path is protected by its names alone; None where it is not."""
+        return self._pattern(path) or repositories.protects_name(self._workspace, path)
+
+    def lists(self, path: bytes) -> bool:
+        """Whether the profile itself names a path, or one above it."""
+        return self._pattern(path) is not None
+
+    def _states(self, path: bytes, known: dict[bytes, States]) -> States:
+        todo = []
+        while path not in known:
+            path, _, name = path.rpartition(b"/")
+            todo.append(name)
+        while todo:
+            name = todo.pop()
+            states = self._steps.step(known[path], name)
+            path = path + b"/" + name if path else name
+            known[path] = states
+        return known[path]
 
     def _why(self, real: bytes) -> str | None:
         return self._pattern(real) or repositories.protects(self._workspace, real)

@@ -14,6 +14,7 @@ from typing import Literal, TypeAlias
 from stockade_daemon.errors import Refusal
 from stockade_daemon.gate import syscalls
 from stockade_daemon.gate.content import Snapshot, take, take_open
+from stockade_daemon.gate.effects import undo
 from stockade_daemon.gate.names import encoded, of_body
 from stockade_daemon.gate.paths import Resolved, resolve
 from stockade_daemon.gate.publish import overwrite, settled
@@ -47,6 +48,8 @@ def recover(workspace: Workspace, begun: Mapping[str, Json]) -> Proof:
     A file that was being written in place and is half done gets its old bytes back; a file of somebody else's that an
     exchange displaced gets its name back; the private name, and directories made for nothing, go.
     """
+    if begun.get("method") == undo.METHOD:
+        return undo.recover(workspace, begun)
     path, before, after = _recorded(begun)
     name = encoded(str(begun.get("temporary", "")))
 

@@ -1,4 +1,4 @@
-"""System calls that Python does not wrap: openat2(2), renameat2(2) and fstatfs(2), named as the kernel names them.
+"""System calls that Python does not wrap: openat2(2), renameat2(2), fstatfs(2), syncfs(2) and name_to_handle_at(2).
 
 The first two go through libc's `syscall`, because not every C library that runs Python wraps them. Numbers differ
 between architectures only for calls older than Linux 5.1.
@@ -46,8 +46,8 @@ def openat2(directory: int, path: bytes, flags: int, *, resolve: int) -> int:
     return result
 
 
-def renameat2(directory: int, old: bytes, new: bytes, flags: int) -> None:
-    """Renames within one directory, with RENAME_* flags. Raises OSError."""
+def renameat2(directory: int, old: bytes, new: bytes, flags: int, *, into: int | None = None) -> None:
+    """Renames within one directory, or `into` another one, with RENAME_* flags. Raises OSError."""
     number = _SYS_RENAMEAT2.get(platform.machine())
     if number is None:
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS), new)
@@ -55,7 +55,7 @@ def renameat2(directory: int, old: bytes, new: bytes, flags: int) -> None:
         ctypes.c_long(number),
         ctypes.c_long(directory),
         ctypes.c_char_p(old),
-        ctypes.c_long(directory),
+        ctypes.c_long(directory if into is None else into),
         ctypes.c_char_p(new),
         ctypes.c_uint(flags),
     )
@@ -69,6 +69,30 @@ def file_system(descriptor: int) -> int:
     if _libc.fstatfs(ctypes.c_int(descriptor), found) < 0:
         raise _os_error(b"")
     return int(found[0]) & 0xFFFFFFFF
+
+
+class _FileHandle(ctypes.Structure):
+    """`struct file_handle` of name_to_handle_at(2), with room for the largest."""
+
+    _fields_ = (("handle_bytes", ctypes.c_uint), ("handle_type", ctypes.c_int), ("f_handle", ctypes.c_ubyte * 128))
+
+
+def handle_of(directory: int, name: bytes) -> tuple[int, bytes] | None:
+    """Type and bytes of the handle by which a file system knows what has this name, no link followed; None where it
+    has none (name_to_handle_at(2))."""
+    handle, mount = _FileHandle(128), ctypes.c_int()
+    result = _libc.name_to_handle_at(
+        ctypes.c_int(directory), ctypes.c_char_p(name), ctypes.byref(handle), ctypes.byref(mount), ctypes.c_int(0)
+    )
+    if result < 0:
+        return None
+    return int(handle.handle_type), bytes(handle.f_handle[: handle.handle_bytes])
+
+
+def syncfs(descriptor: int) -> None:
+    """Writes back all of the file system that holds an open file (syncfs(2)). Raises OSError."""
+    if _libc.syncfs(ctypes.c_int(descriptor)) < 0:
+        raise _os_error(b"")
 
 
 @functools.cache

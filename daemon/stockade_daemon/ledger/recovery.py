@@ -85,6 +85,8 @@ def _effects(events: Sequence[Event], prove: Callable[[Mapping[str, Json]], Proo
         if event.type == BEGUN:
             begun.append((path, event.body))
         elif event.type == COMMITTED:
+            if event.body.get("part") != event.body.get("parts"):
+                continue  # of a long record; the last part says that it is done
             committed.append(path)
             # A path has one transaction at a time, so this commit ends the newest of it. An older one that is
             # still open failed before its first byte, or was followed by a newer state: the newer record

@@ -12,7 +12,7 @@ from dataclasses import replace
 from stockade_daemon.errors import ArgumentsRefusal, Refusal, ToolFailure
 from stockade_daemon.pipeline import outcomes
 from stockade_daemon.pipeline.context import CallUnderWay, Services
-from stockade_daemon.pipeline.effects import effects_of, for_model, listed
+from stockade_daemon.pipeline.effects import discarded, settle
 from stockade_daemon.pipeline.output import Pump
 from stockade_daemon.pipeline.stop import Stopped
 from stockade_daemon.pipeline.stopped import while_running
@@ -35,6 +35,7 @@ async def run_command(services: Services, judged: Judged, under_way: CallUnderWa
     On a timeout or a cancel the outcome is an error and carries the partial value.
     """
     header, blob = _job(judged)
+    since = await under_way.live.gate.transactions.begin()
     started = time.monotonic()
     refusal: Refusal | None = None
     killed = False
@@ -65,7 +66,6 @@ async def run_command(services: Services, judged: Judged, under_way: CallUnderWa
     if refusal is None or refusal.code == "OUTPUT_LIMIT":
         # Also where it had ended by itself before its last output was read: what counts is what it printed.
         refusal = under_way.printed.stopped(judged.session.profile, _DISCARDED)
-    found = await effects_of(worker, under_way)
     usage = replace(account.usage, wall_s=under_way.clock.spent or time.monotonic() - started)
     value: dict[str, Json] = {
         **await under_way.printed.value(),
@@ -75,9 +75,25 @@ async def run_command(services: Services, judged: Judged, under_way: CallUnderWa
         "killed": killed or "memory (sampled)" in account.limits_hit,
         "oom": account.oom,
         "limits_hit": list(account.limits_hit),
-        **listed(found),
     }
-    content = (*await _for_model(under_way, value), *for_model(found, "command"))
+    content = await _for_model(under_way, value)
+    if under_way.bound is not None and not await under_way.bound.ran():
+        return outcomes.failed(
+            "APPROVAL_MISMATCH",
+            "a script that the command runs was changed while it ran, so what ran may not be what was shown; "
+            "what it printed is withheld, what it had changed was discarded. Repeat the call with a new id.",
+            layers=worker.layers,
+            usage=usage,
+        )
+    done = Outcome(value=value, has_value=True, content=content, layers=worker.layers, usage=usage)
+    # A command that was killed, by whomever, has not done what it set out to do.
+    if refusal is None and ended is not None and ended.signal is None:
+        came = await settle(services, judged, under_way, worker, since, "command", done)
+        refusal = came.refusal
+    else:
+        came = await discarded(worker, under_way, "command")
+    value |= came.listed
+    content = (*content, *came.content)
     if refusal is not None:
         failed = outcomes.refused(refusal, layers=worker.layers, usage=usage)
         return Outcome(

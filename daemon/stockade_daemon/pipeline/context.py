@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stockade_daemon.gate.effects.areas import Areas
 from stockade_daemon.gate.gate import Gate
 from stockade_daemon.gate.workspace import Workspace
 from stockade_daemon.ledger.ledger import Ledger
@@ -20,8 +21,8 @@ from stockade_daemon.policy.budget import Spent
 from stockade_daemon.policy.decisions import PostDecision, PreDecision
 from stockade_daemon.policy.guards import Guards
 from stockade_daemon.policy.intents import IntentPoint
-from stockade_daemon.policy.subjects import Finished, Judged, Transaction
-from stockade_daemon.policy.waterfall import Waterfall
+from stockade_daemon.policy.subjects import Finished, Intended, Judged, Transaction
+from stockade_daemon.policy.waterfall import Listener, Waterfall
 from stockade_daemon.registry.generations import Generations
 from stockade_daemon.registry.registry import Registry
 from stockade_daemon.sandbox.pool import Pool
@@ -113,12 +114,16 @@ class Services:
     tools: Generations
     describing: Describing
     outputs: Path  # a private directory for outputs that are too long for memory
+    kept: Path  # a private directory for what commands changed, while somebody is asked about it
+    areas: Areas
     durability: Durability  # what the ledger and those outputs survive
     pre_execute: Waterfall[Judged, PreDecision]
+    by_profile: Listener[Judged, PreDecision]  # the outermost of these listeners, for profiles that others choose
     guards: Guards[Judged]
     execute: Waterfall[Judged, Outcome]
-    edit_intent: IntentPoint
-    write_intent: IntentPoint
+    edit_intent: IntentPoint[Intended]
+    write_intent: IntentPoint[Intended]
+    effects_intent: IntentPoint[Transaction]
     transaction_guards: Guards[Transaction]
     post_execute: Waterfall[Finished, PostDecision]
 

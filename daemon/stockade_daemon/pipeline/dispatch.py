@@ -47,15 +47,6 @@ async def dispatch(services: Services, judged: Judged, under_way: CallUnderWay) 
         run = run_command if judged.manifest.body is Body.COMMAND else run_function
         try:
             with under_way.clock.running():
-                outcome = await run(services, judged, under_way, worker)
-            if under_way.bound is not None and not await under_way.bound.ran():
-                return outcomes.failed(
-                    "APPROVAL_MISMATCH",
-                    "a script that the command runs was changed while it ran, so what ran may not be what was shown; "
-                    "what it printed is withheld, what it had changed was discarded. Repeat the call with a new id.",
-                    layers=outcome.layers,
-                    usage=outcome.usage,
-                )
-            return outcome
+                return await run(services, judged, under_way, worker)
         except Refusal as refusal:
             return outcomes.refused(refusal, layers=worker.layers)

@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from stockade_daemon.errors import InfrastructureFailure, Refusal, RequestError
 from stockade_daemon.ledger.records import CallRecord, SessionRecord, Unsettled
-from stockade_daemon.pipeline import outcomes, views
+from stockade_daemon.pipeline import effects, outcomes, views
 from stockade_daemon.pipeline.context import CallUnderWay, LiveSession, Services, printed_by
 from stockade_daemon.pipeline.finalize import finalize
 from stockade_daemon.pipeline.identity import check_call_id, check_same
@@ -68,7 +68,8 @@ class Engine:
         async with asyncio.TaskGroup() as tasks:
             engine = cls(services, sessions, tasks, observers)
             engine._last = last
-            await recover(services.ledger, engine._take_up)
+            going_on = await recover(services.ledger, engine._take_up)
+            await asyncio.to_thread(effects.tidy, services, going_on)
             try:
                 yield engine
             finally:

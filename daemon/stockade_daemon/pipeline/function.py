@@ -29,7 +29,7 @@ from stockade_daemon.gate.observations import Observation
 from stockade_daemon.pipeline import intents, outcomes, wishes
 from stockade_daemon.pipeline.context import CallUnderWay, Services
 from stockade_daemon.pipeline.describe import sources
-from stockade_daemon.pipeline.effects import effects_of, for_model, listed
+from stockade_daemon.pipeline.effects import discarded, settle
 from stockade_daemon.pipeline.output import Pump
 from stockade_daemon.pipeline.stop import Stopped
 from stockade_daemon.pipeline.stopped import while_running
@@ -51,6 +51,7 @@ _MODULES = "stockade_worker.tools"
 
 async def run_function(services: Services, judged: Judged, under_way: CallUnderWay, worker: Worker) -> Outcome:
     """The function's outcome."""
+    since = await under_way.live.gate.transactions.begin()
     talk = _Conversation(services, judged, under_way, worker)
     pumps = (Pump(worker.stdout, under_way.stdout), Pump(worker.stderr, under_way.stderr))
     outcome = Outcome()
@@ -84,17 +85,25 @@ async def run_function(services: Services, judged: Judged, under_way: CallUnderW
         outcome = outcomes.failed("RESOURCE_LIMIT", message)
     usage = replace(account.usage, wall_s=under_way.clock.spent)
     value, content = outcome.value, outcome.content
+    error = outcome.error
     if worker.scratch is not None:
         await worker.gone()
-        found = await effects_of(worker, under_way)
-        content = (*content, *for_model(found, "tool"))
-        value = {"result": value, **listed(found)} if outcome.has_value else None
+        if outcome.ok:
+            done = Outcome(value={"result": value}, has_value=True, content=content, layers=worker.layers, usage=usage)
+            came = await settle(services, judged, under_way, worker, since, "tool", done)
+            if came.refusal is not None:
+                failed = outcomes.refused(came.refusal)
+                error, content = failed.error, (*failed.content, *content)
+        else:
+            came = await discarded(worker, under_way, "tool")
+        content = (*content, *came.content)
+        value = {"result": value, **came.listed} if outcome.has_value else None
     return Outcome(
         value=value,
         has_value=outcome.has_value,
         content=content,
         images=outcome.images,
-        error=outcome.error,
+        error=error,
         layers=worker.layers,
         usage=usage,
         context=talk.told.texts,

@@ -106,7 +106,9 @@ async def _commit(
     return await under_way.live.gate.commit(planned, begun=begun, committed=committed)
 
 
-async def _decide(services: Services, intended: Intended, planned: Planned, point: IntentPoint) -> PreDecision:
+async def _decide(
+    services: Services, intended: Intended, planned: Planned, point: IntentPoint[Intended]
+) -> PreDecision:
     """What the listeners say, recorded. One that breaks has denied."""
     decision: PreDecision
     try:

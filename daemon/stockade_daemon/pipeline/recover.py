@@ -27,10 +27,13 @@ _GONE: Final[Mapping[str, Json]] = {
 }
 
 
-async def recover(ledger: Ledger, take_up: Callable[[Unsettled], Awaitable[bool]]) -> None:
-    """Gives each of them its one result, but those that `take_up` says go on. None is run again."""
+async def recover(ledger: Ledger, take_up: Callable[[Unsettled], Awaitable[bool]]) -> set[tuple[str, str]]:
+    """Gives each of them its one result, but those that `take_up` says go on: session and call of these. None is run
+    again."""
+    going_on = set()
     for unsettled in await ledger.unsettled():
         if await take_up(unsettled):
+            going_on.add((unsettled.call.session_id, unsettled.call.call_id))
             continue
         session_id, call_id = unsettled.call.session_id, unsettled.call.call_id
         record = await ledger.session(session_id)
@@ -45,6 +48,7 @@ async def recover(ledger: Ledger, take_up: Callable[[Unsettled], Awaitable[bool]
         await ledger.settle(session_id, call_id, body, by=ITSELF.name)
         code = body["error"]["code"] if isinstance(body["error"], dict) else "?"
         _log.warning("call %s/%s of an earlier daemon: %s", session_id, call_id, code)
+    return going_on
 
 
 def _pending_card(unsettled: Unsettled) -> Mapping[str, Json] | None:

@@ -9,7 +9,7 @@ afterwards.
 import asyncio
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -20,11 +20,12 @@ from stockade_daemon.gate.intents import Committed
 from stockade_daemon.gate.names import body_of
 from stockade_daemon.ledger.ledger import Ledger
 from stockade_daemon.ledger.records import Unsettled
-from stockade_daemon.pipeline import intents, outcomes
+from stockade_daemon.pipeline import effects, intents, outcomes, staged_effects
 from stockade_daemon.pipeline.approve import taken_back
 from stockade_daemon.pipeline.binding import Bound
 from stockade_daemon.pipeline.context import CallUnderWay, Services
 from stockade_daemon.pipeline.operands import operands
+from stockade_daemon.pipeline.staged_effects import StagedEffects
 from stockade_daemon.pipeline.staging import Staged, unpack
 from stockade_daemon.policy.asks import Ask
 from stockade_daemon.policy.subjects import Judged
@@ -32,7 +33,7 @@ from stockade_daemon.values import Body, Event, Json, Outcome
 
 _ASKED: Final = "approval/asked"
 _DECIDED: Final = "approval/decided"
-_JUDGING: Final = ("fs/edit-intent", "fs/write-intent", "policy/transaction")
+_JUDGING: Final = ("fs/edit-intent", "fs/write-intent", "fs/effects-intent", "policy/transaction")
 _WHOLE: Final = ("write", "edit", "multi_edit")  # built-in tools that end with the change that they ask for
 
 
@@ -43,7 +44,7 @@ class Waited:
     ask: Ask
     wait_s: float
     card: dict[str, Any]
-    staged: Staged | None  # None: it is about arguments
+    staged: Staged | StagedEffects | None  # None: it is about arguments
     committed: tuple[str, ...]  # paths of what the call had committed before it asked
 
 
@@ -54,15 +55,20 @@ async def waited(ledger: Ledger, unsettled: Unsettled, owner: str) -> Waited | N
     if at is None or not events[at].body["at"]:
         return None
     body, after = events[at].body, events[at + 1 :]
-    staged: Staged | None = None
+    staged: Staged | StagedEffects | None = None
     if body["at"] == "effects":
         if not _still(after):
             return None
         kept = await ledger.staged(unsettled.call.session_id, unsettled.call.call_id)
         if kept is None:
             return None
-        staged = await asyncio.to_thread(unpack, kept)
-        _check_shown(staged, body["card"])
+        changed = await asyncio.to_thread(staged_effects.unpack, kept)
+        if changed is None:
+            staged = one = await asyncio.to_thread(unpack, kept)
+            _check_shown(one, body["card"])
+        else:
+            staged = changed
+            _check_changes(changed, body["card"])
     elif any(event.type == "call/dispatched" for event in after):
         return None
     card: Any = body["card"]
@@ -110,6 +116,8 @@ async def go_on(services: Services, judged: Judged, under_way: CallUnderWay, kep
 
 async def finish(services: Services, judged: Judged, under_way: CallUnderWay, kept: Waited) -> Outcome:
     """What a call comes to whose change was asked about, after the answer. Raises Parked."""
+    if isinstance(kept.staged, StagedEffects):
+        return await _finish_effects(services, judged, under_way, kept, kept.staged)
     assert kept.staged is not None
     around = await _bound(services, judged, under_way, kept)
     try:
@@ -134,6 +142,30 @@ async def finish(services: Services, judged: Judged, under_way: CallUnderWay, ke
             return Outcome(value=value, has_value=True, content=(f"{said}{kept.staged.planned.text}",))
     effects = _effects(paths)
     return replace(outcomes.failed("TOOL_OUTCOME_UNKNOWN", _unknown(effects)), effects=effects)
+
+
+async def _finish_effects(
+    services: Services, judged: Judged, under_way: CallUnderWay, kept: Waited, staged: StagedEffects
+) -> Outcome:
+    """The same of a command, which had ended before somebody was asked: nothing of it is unknown."""
+    around = await _bound(services, judged, under_way, kept)
+    done = staged.done
+    try:
+        try:
+            await services.approvals.resume(
+                kept.ask, kept.wait_s, judged.session, under_way.stop.requested, standing=around.standing
+            )
+        except Aborted as aborted:
+            raise Aborted("ABORTED", aborted.message) from aborted
+        came = await effects.approved(services, judged, under_way, staged, around)
+    except Refusal as refusal:
+        came = effects.Came({"effects": [], "effects_total": 0, "effects_disposition": "refused"}, (), refusal)
+    await asyncio.to_thread(effects.forget, effects.kept_at(services.kept, judged))
+    value = {**done.value, **came.listed} if isinstance(done.value, Mapping) else done.value
+    if came.refusal is None:
+        return replace(done, value=value, content=(*done.content, *came.content))
+    failed = outcomes.refused(came.refusal, layers=done.layers, usage=done.usage)
+    return replace(failed, value=value, has_value=True, content=(*failed.content, *done.content, *came.content))
 
 
 def _unknown(effects: str) -> str:
@@ -179,6 +211,12 @@ def _check_shown(staged: Staged, card: Any) -> None:
     kept = (planned.path, planned.operation, planned.before, planned.after, planned.text)
     shown = tuple(card[key] for key in ("path", "operation", "before", "after", "difference"))
     if kept != shown or hashlib.sha256(planned.content).hexdigest() != planned.after:
+        raise ValueError("what was staged is not what was shown")
+
+
+def _check_changes(staged: StagedEffects, card: Any) -> None:
+    """The same of what a command changed; its bytes are looked at again when they are committed."""
+    if staged.digest != card["transaction"]:
         raise ValueError("what was staged is not what was shown")
 
 

@@ -4,31 +4,34 @@ So none can keep another from being heard, whichever was registered first.
 """
 
 from collections.abc import Awaitable, Callable
-from typing import Final, TypeAlias
+from typing import Final, Generic, TypeAlias, TypeVar
 
 from stockade_daemon.errors import ExtensionFailed
 from stockade_daemon.policy.decisions import PRE_DECISIONS, Allow, Ask, Deny, PreDecision, check_said
-from stockade_daemon.policy.subjects import Intended
+from stockade_daemon.policy.subjects import Intended, Transaction
 from stockade_daemon.policy.waterfall import blaming
 
+Subject = TypeVar("Subject")
 IntentListener: TypeAlias = Callable[[Intended], Awaitable[PreDecision]]
+EffectsListener: TypeAlias = Callable[[Transaction], Awaitable[PreDecision]]
 
 EDIT: Final = "fs/edit-intent"
 WRITE: Final = "fs/write-intent"
+EFFECTS: Final = "fs/effects-intent"
 
 
-class IntentPoint:
+class IntentPoint(Generic[Subject]):
     """Listeners of one kind of intent, asked one after another in the order in which they were registered."""
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self._listeners: list[tuple[IntentListener, str]] = []
+        self._listeners: list[tuple[Callable[[Subject], Awaitable[PreDecision]], str]] = []
 
-    def add(self, listener: IntentListener, *, owner: str = "") -> None:
+    def add(self, listener: Callable[[Subject], Awaitable[PreDecision]], *, owner: str = "") -> None:
         """Registers a listener. `owner` is whose it is; empty: the daemon's own."""
         self._listeners.append((listener, owner))
 
-    async def decide(self, intended: Intended) -> PreDecision:
+    async def decide(self, intended: Subject) -> PreDecision:
         """The strictest answer: the first denial, else one ask with all reasons to ask, else Allow().
 
         Raises ExtensionFailed for a listener that raises something that is no refusal, or answers what is no decision

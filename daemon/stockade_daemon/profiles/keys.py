@@ -7,12 +7,14 @@ than that one does. docs/profiles.md shows the same list; a test keeps them equa
 import re
 from typing import Any, Final, Literal
 
+from stockade_daemon.profiles.command_rule import MOST as MOST_RULES
+from stockade_daemon.profiles.command_rule import RULE, command_rule
 from stockade_daemon.profiles.patterns import PATTERN, workspace_pattern
 from stockade_daemon.profiles.secrets import MOST as MOST_SECRETS
 from stockade_daemon.profiles.secrets import secret_file, secret_name
 from stockade_daemon.profiles.shown import mount, system_path
 from stockade_daemon.settings import Key, Unfit, mapping, number, one_of, several, text, whole
-from stockade_daemon.values import Decision, Network
+from stockade_daemon.values import Decision, Effects, Network
 
 # Groups of system calls. No program gets far without the first six, so a profile cannot leave them out.
 SYSCALL_GROUPS: Final = (
@@ -93,10 +95,9 @@ _DENY: Final[Decision] = "deny"
 _decision = one_of(_ALLOW, _ASK, _DENY)
 _DECISIONS: Final = '"allow", "ask" or "deny"'
 
-_DISCARD: Final[Literal["discard"]] = "discard"
-_LATER: Final = (
-    'is "{word}", which this version cannot do: it lists what a command changed and discards it; write "discard"'
-)
+_COMMIT: Final[Effects] = "commit"
+_ASKED: Final[Effects] = "ask"
+_DISCARD: Final[Effects] = "discard"
 
 DESCRIPTION = Key("description", text(400), "", "text, at most 400 characters", "One line for lists of profiles.")
 
@@ -311,10 +312,11 @@ WRITES = Key("approval.writes", _decision, _DENY, _DECISIONS, "Changes to files 
 COMMANDS = Key("approval.commands", _decision, _ALLOW, _DECISIONS, "Running commands (kind command).")
 EFFECTS = Key(
     "approval.effects",
-    one_of(_DISCARD, refused={word: _LATER.format(word=word) for word in ("commit", "ask")}),
+    one_of(_COMMIT, _ASKED, _DISCARD),
     _DISCARD,
-    '"discard"',
-    "What becomes of a command's changes to its private view of the workspace: listed, then gone.",
+    '"commit", "ask" or "discard"',
+    "What becomes of a command's changes to its private view of the workspace: committed as one, shown and committed "
+    "after a yes, or listed and gone.",
 )
 WAIT_S = Key(
     "approval.wait_s",
@@ -322,6 +324,14 @@ WAIT_S = Key(
     0.0,
     "seconds, 0 to 604800",
     "How long an ask waits for somebody who can answer; 0: the call is refused at once when nobody is there.",
+)
+
+COMMAND_RULES: Final[Key[tuple[str, ...]]] = Key(
+    "commands.allow",
+    several(command_rule, most=MOST_RULES),
+    (),
+    f"array of {RULE}",
+    'Commands of `shell` that run unasked where `approval.commands` is "ask": every simple command has a rule.',
 )
 
 REQUIRED: Final[Key[tuple[str, ...]]] = Key(
@@ -375,6 +385,7 @@ KEYS: Final[tuple[Key[Any], ...]] = (
     COMMANDS,
     EFFECTS,
     WAIT_S,
+    COMMAND_RULES,
     REQUIRED,
     SYSCALLS,
 )

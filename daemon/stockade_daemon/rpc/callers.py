@@ -8,6 +8,7 @@ from typing import Any, Final
 from stockade_daemon.errors import RequestError
 from stockade_daemon.principals import Identity, broker
 from stockade_daemon.rpc.broker import PREFIX, LocalTokens
+from stockade_daemon.rpc.certificates import Certificates
 from stockade_daemon.rpc.tokens import TokenFiles
 from stockade_daemon.values import Principal
 
@@ -26,6 +27,7 @@ class Callers:
         self._identity = identity
         self._tokens = tokens
         self._socket = socket
+        self.certificates: Certificates | None = None  # of the address that listens with TLS, once there is one
         self.local = LocalTokens(identity.token_s)
         self.shared = identity.shared
         self.owner = identity.of_uid(os.geteuid(), os.geteuid())
@@ -34,6 +36,10 @@ class Callers:
         """The principal of a request, from its grpc.aio.ServicerContext. Raises RequestError UNAUTHENTICATED."""
         token = _token(context)
         local = str(context.peer()).startswith("unix:")
+        if not local and self.certificates is not None:
+            fault = self.certificates.fault(context.auth_context())
+            if fault:
+                raise _unknown(fault)
         if local and token.startswith(PREFIX):
             uid = self.local.of(token)
             if uid is None:
@@ -50,6 +56,14 @@ class Callers:
             raise _unknown(f"this daemon serves several users and wants a token; {self._broker()}")
         # The socket's directory is open to the daemon's own user alone.
         return self.owner
+
+    def still(self, context: Any, principal: Principal) -> None:
+        """Of a stream that goes on: raises RequestError UNAUTHENTICATED where whoever began it is not known as that any
+        more. A token of the broker's stands for a user of this host, who is that as long as the connection is."""
+        if str(context.peer()).startswith("unix:") and _token(context).startswith(PREFIX):
+            return
+        if self.of(context) != principal:
+            raise _unknown("the token, or the certificate, stands for somebody else by now; begin anew")
 
     def _by_certificate(self, context: Any) -> Principal:
         names = _names(context.auth_context())

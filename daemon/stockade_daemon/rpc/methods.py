@@ -1,12 +1,16 @@
 """What all methods do before and after their own work: who is calling, may he, and errors of ours as statuses."""
 
 import functools
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any, Protocol, TypeVar
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
+from typing import Any, Final, Protocol, TypeVar, cast
 
 from stockade_daemon.rpc import wire
 from stockade_daemon.rpc.access import Access
 from stockade_daemon.values import Principal
+
+_LOOK_S: Final = 1.0  # what ends somebody's admission ends his streams within this, at their next message
 
 
 class Service(Protocol):
@@ -43,8 +47,15 @@ def streaming(method: Callable[[S, Q, Any, Principal], AsyncIterator[R]]) -> Cal
     @functools.wraps(method)
     async def wrapped(self: S, request: Q, context: Any) -> AsyncIterator[R]:
         try:
-            async for answer in method(self, request, context, _admitted(self, context, name)):
-                yield answer
+            me, looked = _admitted(self, context, name), time.monotonic()
+            answers = cast(AsyncGenerator[R, None], method(self, request, context, me))
+            async with aclosing(answers):
+                async for answer in answers:
+                    # A stream may go on for weeks; what let its caller in may have ended.
+                    if time.monotonic() - looked >= _LOOK_S:
+                        self.access.callers.still(context, me)
+                        looked = time.monotonic()
+                    yield answer
         except Exception as error:
             await wire.abort(context, error)
             raise

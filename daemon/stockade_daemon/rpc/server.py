@@ -89,6 +89,7 @@ async def serving(
     reflection.enable_server_reflection([*names, health_name, reflection.SERVICE_NAME], server)
     # Before anything listens: what is wrong with them ends the start.
     certificates = Certificates(listening.tls) if listening is not None and listening.tls is not None else None
+    callers.certificates = certificates
     addresses = [f"unix:{socket}"]
     # The directory is 0700; the mask keeps the socket itself closed from its first moment.
     mask = os.umask(0o111 if callers.shared else 0o177)

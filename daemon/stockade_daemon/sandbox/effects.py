@@ -8,14 +8,15 @@ import os
 import stat
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 from stockade_daemon.sandbox import uids
 
 Change = Literal["created", "changed", "deleted", "replaced", "renamed", "metadata"]
 
 _MOST = 10_000  # entries listed; a count says how many there are
-_PREFIX = "user.overlay." if uids.available() is None else "trusted.overlay."
+# Prefix of the extended attributes that are the overlay's own.
+MARKS: Final = "user.overlay." if uids.available() is None else "trusted.overlay."
 _MOST_BYTES = 4 * 1024 * 1024  # of names listed, as JSON text: a value may have 16 MiB
 # Bytes: below this no directory is entered. A command can nest deeper than a path can name (PATH_MAX is 4096).
 _LONGEST_PATH = 3000
@@ -130,7 +131,7 @@ def _mark(path: str, name: str) -> bytes | None:
     that counts: the first needs a privilege, and of the second the overlay escapes what they write. In the other's
     place a body may write what it likes, so only one is looked at."""
     try:
-        return os.getxattr(path, f"{_PREFIX}{name}", follow_symlinks=False)
+        return os.getxattr(path, f"{MARKS}{name}", follow_symlinks=False)
     except OSError:
         return None
 

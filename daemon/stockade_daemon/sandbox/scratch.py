@@ -7,10 +7,11 @@ what is left.
 import asyncio
 import os
 import stat
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from stockade_daemon.errors import ConfigurationError
+from stockade_daemon.removing import remove_tree
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +19,13 @@ class Scratch:
     """`upper` and `work` of one overlay (overlayfs)."""
 
     path: Path
+    mode: int = 0o700  # permission bits that the upper directory has at first
+    uid: int | None = None  # who owns what a worker makes in it; None: the daemon's own user
+
+    @property
+    def keeps_links(self) -> bool:
+        """Whether the overlay keeps the names of one file together: it made an index for that (overlayfs, "index")."""
+        return (self.path / "work" / "index").is_dir()
 
     @property
     def upper(self) -> Path:
@@ -52,7 +60,7 @@ class ScratchRoom:
     def make(self, *, mode: int, uid: int | None) -> Scratch:
         """A new scratch directory; its upper directory has the workspace's mode, and the worker's uid if it has one:
         what the upper directory says is what the merged root will say."""
-        scratch = self.bare()
+        scratch = replace(self.bare(), mode=stat.S_IMODE(mode), uid=uid)
         for name, bits in (("upper", stat.S_IMODE(mode)), ("work", 0o700)):
             directory = scratch.path / name
             directory.mkdir()
@@ -60,46 +68,3 @@ class ScratchRoom:
             if uid is not None:
                 os.chown(directory, uid, uid)
         return scratch
-
-
-def remove_tree(path: Path) -> None:
-    """Removes a tree that somebody else filled: of any depth, whatever its directories' modes, no link followed.
-
-    Every directory found is moved up to the top before it is emptied, so that neither the length of a path nor the
-    number of open descriptors grows with the depth of the tree.
-    """
-    try:
-        top = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return
-    except NotADirectoryError:
-        path.unlink()
-        return
-    try:
-        os.fchmod(top, 0o700)
-        number = 0
-        while directories := _remove_files(top):
-            for name in directories:
-                inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=top)
-                try:
-                    for deeper in _remove_files(inner):
-                        number += 1
-                        os.rename(deeper, f".{number}-{os.getpid()}", src_dir_fd=inner, dst_dir_fd=top)
-                finally:
-                    os.close(inner)
-                os.rmdir(name, dir_fd=top)
-    finally:
-        os.close(top)
-    path.rmdir()
-
-
-def _remove_files(directory: int) -> list[str]:
-    """Unlinks all that is no directory; gives the names of those that are, made ours to change."""
-    directories = []
-    for name in os.listdir(directory):
-        if stat.S_ISDIR(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode):
-            os.chmod(name, 0o700, dir_fd=directory)
-            directories.append(name)
-        else:
-            os.unlink(name, dir_fd=directory)
-    return directories

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from stockade_client import Daemon, connect
-from stockade_daemon.sandbox.scratch import remove_tree
+from stockade_daemon.removing import remove_tree
 from tests.conformance.cases import asking, judging, pausing, planting, profiles
 from tests.conformance.cases.daemons import CaseDaemon, Shared, forget_peak, resident, running
 from tests.conformance.cases.filling import Places

@@ -1,0 +1,129 @@
+"""A transaction on the disk: everything waits in its area, then all of the steps are made, or none.
+
+Every refusal and every failure on the way takes back what was made. What cannot be taken back, because another program
+has put something of its own there, stays in the area, and the refusal says where.
+"""
+
+import logging
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from stockade_daemon.errors import GateRefusal, Refusal
+from stockade_daemon.gate.effects.area import Area
+from stockade_daemon.gate.effects.steps import Stage, touched
+from stockade_daemon.gate.effects.survey import Survey, conflict, facts
+from stockade_daemon.gate.effects.tree import Tree
+from stockade_daemon.gate.effects.upper import Found
+from stockade_daemon.gate.effects.values import Made, Plan, Step
+from stockade_daemon.gate.names import shown
+from stockade_daemon.gate.refusals import refuse_os_error
+
+_log = logging.getLogger(__name__)
+
+# Called with the name of each point that a commit passes: tests end the daemon there.
+passing: Callable[[str], None] = lambda point: None  # noqa: E731
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A transaction that waits for its turn."""
+
+    area: Area
+    plan: Plan
+    survey: Survey
+    workspace: int
+
+    def close(self) -> None:
+        """Removes what is left of it on the disk."""
+        try:
+            self.area.remove()
+        except OSError:
+            _log.warning("what is left of a transaction cannot be removed; the next start will try", exc_info=True)
+
+
+def prepare(workspace: int, name: bytes, found: list[Found], plan: Plan, survey: Survey, made: Made) -> Ready:
+    """Brings everything into an area called `name`; the workspace is as it was. Raises GateRefusal FS_IO_ERROR and
+    others by what the file system says."""
+    try:
+        area = Area.make(workspace, name)
+    except OSError as error:
+        raise refuse_os_error(error, "make a private directory in", b"the workspace") from error
+    passing("area")
+    try:
+        area.adopt(found, plan, made)
+        passing("adopted")
+        return Ready(area, plan, survey, workspace)
+    except OSError as error:
+        Ready(area, plan, survey, workspace).close()
+        raise refuse_os_error(error, "bring the command's changes to", b"the workspace") from error
+    except BaseException:
+        Ready(area, plan, survey, workspace).close()
+        raise
+
+
+def perform(ready: Ready, *, power: bool) -> None:
+    """Makes all steps. Raises GateRefusal, and then the workspace is as it was, but for what the refusal names."""
+    with Tree(ready.workspace) as workspace:
+        try:
+            ready.survey.again()
+            steps = ready.area.ready(ready.plan.steps, power=power)
+            stage = Stage(workspace, ready.area, touched(steps), power)
+        except OSError as error:
+            raise refuse_os_error(error, "prepare the change of", b"the workspace") from error
+        passing("journal")
+        made: list[Step] = []
+        try:
+            for number, step in enumerate(steps):
+                made.append(step)
+                stage.make(step)
+                passing(f"step {number}")
+            _look_back(stage, steps, ready.survey)
+            if power:
+                os.fsync(ready.workspace)
+        except BaseException as error:
+            left = take_back(stage, made)
+            if left:
+                kept = ready.area.keep()
+                _log.error("a transaction could not be taken back whole (%s); see %s", left, kept)
+                raise GateRefusal(
+                    "FS_CONFLICT",
+                    f"Another program changed {left} while the command's changes were being committed. They were taken "
+                    "back, but that stays as the other program left it, and what had been there before lies in "
+                    f"{kept}, below `old`. Look at both before anything else.",
+                ) from error
+            if isinstance(error, OSError):
+                raise refuse_os_error(error, "commit", made[-1].path or b"the workspace") from error
+            raise
+
+
+def _look_back(stage: Stage, steps: list[Step], survey: Survey) -> None:
+    """Once more at all that was taken away, before it is given up: whoever had it open may have written to it.
+
+    Raises GateRefusal FS_CONFLICT.
+    """
+    # One file may be in several steps, by several names.
+    changed = frozenset(step.inode for step in steps if step.do in ("meta", "write"))
+    ours = touched(steps)
+    for step in steps:
+        if step.do in ("take", "swap") and step.expected is not None and step.expected.inode not in changed:
+            status = stage.area.tree.status(step.held)
+            if step.do == "take" and status is None:
+                continue  # it moved on to another name
+            if status is None or facts(status) != step.expected:
+                raise conflict(step.path, "was changed by another program")
+            if step.guarded:
+                survey.still(stage.area.tree, step.held, ours)
+
+
+def take_back(stage: Stage, made: list[Step]) -> str:
+    """Undoes steps, the last one first; the names of those that could not be, as text."""
+    left = []
+    for step in reversed(made):
+        try:
+            if stage.is_done(step) and not stage.take_back(step):
+                left.append(shown(step.path))
+        except (OSError, Refusal):
+            _log.exception("a step of a transaction could not be taken back: %s", step)
+            left.append(shown(step.path))
+    return ", ".join(left)

@@ -1,0 +1,96 @@
+"""What a plan is made with: what has been collected so far, and what things are."""
+
+import os
+import stat
+from dataclasses import dataclass, field
+from typing import Final
+
+from stockade_daemon.gate.effects.makings import Directory, Makings
+from stockade_daemon.gate.effects.origins import Origins
+from stockade_daemon.gate.effects.survey import Survey, attributes_at
+from stockade_daemon.gate.effects.tree import Tree
+from stockade_daemon.gate.effects.upper import Found
+from stockade_daemon.gate.effects.values import Effect, Made, joined
+
+_SET_ID: Final = stat.S_ISUID | stat.S_ISGID
+
+
+@dataclass(slots=True)
+class _Work:
+    effects: list[Effect] = field(default_factory=list)
+    aside: list[tuple[bytes, bytes]] = field(default_factory=list)
+    dropped: list[bytes] = field(default_factory=list)
+    shared: list[tuple[bytes, tuple[int, int]]] = field(default_factory=list)  # path, device and inode of its file
+    left_out: list[tuple[bytes, str]] = field(default_factory=list)
+    lost: list[bytes] = field(default_factory=list)  # copies whose original is not there
+
+
+class Planning:
+    """A plan while it is made."""
+
+    def __init__(self, found: list[Found], upper: Tree, survey: Survey, *, made: Made, exact: bool) -> None:
+        """`exact`: digests of all new files, also in whole new directories, and of those that go."""
+        self._found = found
+        self._upper = upper
+        self._survey = survey
+        self._worker_uid = made.worker_uid
+        self._root_mode = made.root_mode
+        self._keeps_links = made.keeps_links
+        self._marks = made.marks
+        self._exact = exact
+        self._root = os.geteuid() == 0
+        self._work = _Work()
+        self._origins = Origins(found, survey)
+        self._steps = Makings(survey)
+        self._directories: dict[bytes, Directory] = {}
+        self._sources: set[bytes] = set()  # names that files had which have another one now
+        self._touched: list[bytes] = []  # below directories that go or move
+
+    def _at(self, lower: bytes | None) -> os.stat_result | None:
+        """What stands at a name, unchanged, and has not moved away."""
+        return None if lower is None or lower in self._origins.moved else self._survey.unchanged(lower)
+
+    def _whole(self, lower: bytes, status: os.stat_result) -> list[tuple[bytes, os.stat_result]]:
+        """All that is in what is going, or moving; unchanged."""
+        found = self._survey.below(lower, status)
+        self._touched += [path for path, _ in found]
+        return found
+
+    def _held(self, path: bytes) -> bytes:
+        above, _, name = path.rpartition(b"/")
+        return joined(self._directories[above].held, name)
+
+    def _owner(self, found: Found, above: Directory) -> tuple[int, int]:
+        """Of something new: whoever owns its directory. A copy of another's file stays the other's."""
+        if found.copied and found.status.st_uid != self._worker_uid:
+            return found.status.st_uid, found.status.st_gid
+        return above.owner
+
+    def _new_mode(self, found: Found, above: Directory) -> int:
+        """Without set-id bits, but that new directories in a set-group-id directory have the same bit (inode(7))."""
+        return self._without(found, above.mode & stat.S_ISGID if found.directory else 0)
+
+    def _kept_mode(self, found: Found, before: int) -> int:
+        """With those set-id bits that were there and still are."""
+        return self._without(found, before & _SET_ID)
+
+    def _without(self, found: Found, kept: int) -> int:
+        mode = stat.S_IMODE(found.status.st_mode)
+        if mode & _SET_ID & ~kept:
+            self._work.left_out.append((found.path, "set-id bits are never committed"))
+        return mode & (~_SET_ID | kept)
+
+    def _shares(self, path: bytes, status: os.stat_result) -> None:
+        """Notes a file that has, or gets, further names: what it becomes it becomes under all of them."""
+        self._work.shared.append((path, (status.st_dev, status.st_ino)))
+
+    def _has_other_attributes(self, found: Found, lower: bytes, status: os.stat_result) -> bool:
+        """Whether a copy has other extended attributes of users than what it was copied from, and can be put there."""
+        if attributes_at(self._upper, found.path, self._marks) == attributes_at(
+            self._survey.workspace, lower, self._marks
+        ):
+            return False
+        if status.st_nlink == 1:
+            return True
+        self._work.left_out.append((found.path, "extended attributes of a file with several names are not committed"))
+        return False

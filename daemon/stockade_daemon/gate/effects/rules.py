@@ -1,0 +1,221 @@
+"""What of a transaction somebody has to be asked about: names that are protected, and links that leave the workspace.
+
+A new repository is let through where nothing in it makes git run anything: what `git init` and `git clone` write.
+"""
+
+import os
+import posixpath
+import re
+import stat
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from stockade_daemon.errors import GateRefusal
+from stockade_daemon.gate import repositories
+from stockade_daemon.gate.effects.tree import Tree
+from stockade_daemon.gate.effects.values import Effect, Plan
+from stockade_daemon.gate.hidden import Hidden
+from stockade_daemon.gate.names import told
+from stockade_daemon.gate.patterns import below
+from stockade_daemon.gate.protected import Protected
+from stockade_daemon.gate.workspace import Workspace
+
+_MOST: Final = 20  # reasons
+_MOST_SETTINGS: Final = 64 * 1024  # bytes of a repository's settings that are looked at
+_SECTION: Final = re.compile(rb'\[([a-zA-Z]+)(?: "([^"\\\n\0]*)")?\]')
+_SETTING: Final = re.compile(rb"([a-zA-Z]+) ?= ?([^\\\"\n\0]*)")
+_CORE: Final = (b"repositoryformatversion", b"filemode", b"bare", b"logallrefupdates", b"ignorecase", b"symlinks")
+# What none of these settings does is run a program, or name a file to be read.
+_HARMLESS: Final = {
+    b"core": (*_CORE, b"precomposeunicode"),
+    b"remote": (b"url", b"fetch", b"tagopt"),
+    b"branch": (b"remote", b"merge", b"rebase"),
+    b"user": (b"name", b"email"),
+    b"init": (b"defaultbranch",),
+    b"extensions": (b"objectformat", b"refstorage"),
+}
+_URL: Final = re.compile(rb"(?!ext::|fd::|-)[^\n\0]*")
+
+
+class Rules:
+    """Of one session."""
+
+    def __init__(self, workspace: Workspace, protected: Protected, hidden: Hidden) -> None:
+        self._workspace = workspace
+        self._protected = protected
+        self._hidden = hidden
+
+    def reasons(self, plan: Plan, upper: Tree) -> tuple[tuple[bytes, str], ...]:
+        """Path and reason, the first of them. File work.
+
+        Raises GateRefusal FS_PROTECTED where a hidden name is among what changes: that cannot be shown to anybody.
+        """
+        touched = dict.fromkeys([*(path for each in plan.effects for path in _names(each)), *plan.touched])
+        for path in touched:
+            if path and self._hidden.hides(path):
+                raise _hidden()
+        found: list[tuple[bytes, str]] = []
+        harmless: dict[bytes, bool] = {}
+        kinds = {each.path: each for each in plan.effects}
+        for path, why in self._protected.among(touched, lambda path: self._is_directory(path, kinds)):
+            repository = _repository(path)
+            if repository is not None and self._is_new(repository, kinds):
+                if repository not in harmless:
+                    harmless[repository] = self._obeys_nothing(repository, kinds, upper)
+                if harmless[repository]:
+                    continue
+            found.append((path, why))
+        found += self._shared(plan)
+        for path in self._made_repositories(touched, kinds, upper):
+            found.append((path, "is, or would become, a git repository with settings that git obeys"))
+        for each in plan.effects:
+            if each.target is not None and self._leaves(each.path, each.target):
+                found.append((each.path, f"is a link that leaves the workspace, to {told(each.target)}"))
+        return tuple(found[:_MOST])
+
+    def _shared(self, plan: Plan) -> list[tuple[bytes, str]]:
+        """Files that change under a protected name as well, because they have several."""
+        wanted = {identity: path for path, identity in plan.shared}
+        found = []
+        if wanted:
+            for name, status in below(self._workspace, b""):
+                path = wanted.get((status.st_dev, status.st_ino))
+                if path is None or status.st_nlink < 2:
+                    continue
+                if self._hidden.hides(name):
+                    raise _hidden()
+                if self._protected.why(name) is not None:
+                    found.append((path, f"is another name of {told(name)}, which is protected"))
+        return found
+
+    def _is_directory(self, path: bytes, kinds: dict[bytes, Effect]) -> bool:
+        known = kinds.get(path)
+        if known is not None:
+            return known.kind == "directory"
+        with Tree(self._workspace.descriptor) as tree:
+            status = tree.status(path)
+        return status is not None and stat.S_ISDIR(status.st_mode)
+
+    def _is_new(self, repository: bytes, kinds: dict[bytes, Effect]) -> bool:
+        """Whether the directory was made by the command, and nothing was there."""
+        known = kinds.get(repository)
+        return known is not None and known.change == "created" and known.kind == "directory"
+
+    def _obeys_nothing(self, repository: bytes, kinds: dict[bytes, Effect], upper: Tree) -> bool:
+        for path, each in kinds.items():
+            if not path.startswith(repository + b"/"):
+                continue
+            inner = path[len(repository) + 1 :].lower()
+            if self._protected.lists(path):
+                return False
+            if inner == b"config":
+                if each.kind != "file" or not _is_harmless(upper, each):
+                    return False
+            elif inner.startswith(b"hooks/"):
+                if each.kind != "file" or not inner.endswith(b".sample"):
+                    return False
+            elif (inner != b"hooks" and self._protected.why(path) is not None) or each.kind == "symlink":
+                return False
+        return True
+
+    def _made_repositories(self, touched: Iterable[bytes], kinds: dict[bytes, Effect], upper: Tree) -> Iterator[bytes]:
+        """Directories that are repositories without a working tree afterwards, and whose settings are touched."""
+        places: dict[bytes, set[bytes]] = {}
+        for path in touched:
+            for directory in repositories.shared(path):
+                part = path[len(directory) :].split(b"/", 1)[0]
+                places.setdefault(directory.rstrip(b"/"), set()).add(part)
+        with Tree(self._workspace.descriptor) as tree:
+            for directory, names in places.items():
+                if directory.rpartition(b"/")[2].lower() == b".git":
+                    continue  # by patterns
+                marks = (*repositories.SETTINGS, *repositories.MARKS)
+                there = {mark for mark in marks if tree.status(_joined(directory, mark)) is not None}
+                after = {mark for mark in marks if self._is_there_after(_joined(directory, mark), mark in there, kinds)}
+                settings = after & set(repositories.SETTINGS)
+                if not settings or not repositories.is_repository(after):
+                    continue
+                if not names & settings and repositories.is_repository(there):
+                    continue
+                if self._is_new(directory, kinds) and self._obeys_nothing(directory, kinds, upper):
+                    continue
+                yield directory
+
+    def _is_there_after(self, path: bytes, before: bool, kinds: dict[bytes, Effect]) -> bool:
+        known = kinds.get(path)
+        return before if known is None else known.change != "deleted"
+
+    def _leaves(self, path: bytes, target: bytes) -> bool:
+        """Whether a link at `path` leads out, or through another link from which `..` may lead anywhere."""
+        if target.startswith(b"/"):
+            below = self._workspace.beneath(target)
+            if below is None:
+                return True
+            parts = below.split(b"/")
+        else:
+            parts = [*path.split(b"/")[:-1], *target.split(b"/")]
+        depth: list[bytes] = []
+        with Tree(self._workspace.descriptor) as tree:
+            for part in parts:
+                if part in (b"", b"."):
+                    continue
+                if part == b"..":
+                    if not depth:
+                        return True
+                    status = tree.status(b"/".join(depth))
+                    if status is not None and stat.S_ISLNK(status.st_mode):
+                        return True
+                    depth.pop()
+                else:
+                    depth.append(part)
+        return posixpath.normpath(b"/".join(depth) or b".").startswith(b"..")
+
+
+def _hidden() -> GateRefusal:
+    return GateRefusal(
+        "FS_PROTECTED",
+        "The command changed a directory in which the profile hides something, or made something there, so nothing of "
+        "what it changed was committed. Have it work in another directory.",
+    )
+
+
+def _names(effect: Effect) -> list[bytes]:
+    return [effect.path] if effect.source is None else [effect.path, effect.source]
+
+
+def _repository(path: bytes) -> bytes | None:
+    """The `.git` that a path lies in."""
+    parts = path.split(b"/")
+    for number, part in enumerate(parts):
+        if part.lower() == b".git":
+            return b"/".join(parts[: number + 1])
+    return None
+
+
+def _is_harmless(upper: Tree, settings: Effect) -> bool:
+    """Whether a repository's settings hold nothing but what is known to run nothing."""
+    if settings.size > _MOST_SETTINGS:
+        return False
+    directory, name = upper.at(settings.held)
+    descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory)
+    with open(descriptor, "rb") as file:
+        text = file.read(_MOST_SETTINGS)
+    allowed: tuple[bytes, ...] = ()
+    for line in text.split(b"\n"):
+        line = line.strip(b" \t")
+        if not line or line.startswith((b"#", b";")):
+            continue
+        section, setting = _SECTION.fullmatch(line), _SETTING.fullmatch(line)
+        if section is not None:
+            allowed = _HARMLESS.get(section[1].lower(), ())
+        elif (
+            setting is None
+            or setting[1].lower() not in allowed
+            or (setting[1].lower() == b"url" and _URL.fullmatch(setting[2]) is None)
+        ):
+            return False
+    return True
+
+
+def _joined(above: bytes, name: bytes) -> bytes:
+    return above + b"/" + name if above else name

@@ -1,0 +1,170 @@
+"""The effects of commands on one session's workspace: planned, shown to whoever decides, committed whole."""
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, TypeAlias
+
+from stockade_daemon.gate import trees
+from stockade_daemon.gate.effects import commit, upper
+from stockade_daemon.gate.effects.areas import Areas
+from stockade_daemon.gate.effects.mark import Mark, committed, mark
+from stockade_daemon.gate.effects.plan import Planner
+from stockade_daemon.gate.effects.rules import Rules
+from stockade_daemon.gate.effects.survey import Survey
+from stockade_daemon.gate.effects.tree import Tree
+from stockade_daemon.gate.effects.undo import METHOD
+from stockade_daemon.gate.effects.upper import Found
+from stockade_daemon.gate.effects.values import Made, Plan
+from stockade_daemon.gate.hidden import Hidden
+from stockade_daemon.gate.names import of_body
+from stockade_daemon.gate.outside import Looks
+from stockade_daemon.gate.protected import Protected
+from stockade_daemon.gate.publish import settled
+from stockade_daemon.gate.refusals import refuse_os_error
+from stockade_daemon.gate.temporary import new_name
+from stockade_daemon.gate.threads import aside, finished
+from stockade_daemon.gate.workspace import Workspace
+from stockade_daemon.values import Json
+
+Record: TypeAlias = Callable[[dict[str, Json]], Awaitable[None]]
+
+_IN_ONE_RECORD: Final = 1000  # names
+
+
+@dataclass(frozen=True, slots=True)
+class Prospect:
+    """What committing would do, and what it takes to do it. Nothing on the disk has changed."""
+
+    plan: Plan
+    made: Made
+    found: list[Found] = field(repr=False)
+    survey: Survey = field(repr=False)
+
+
+class Transactions:
+    """Of one session, under one set of patterns."""
+
+    def __init__(self, workspace: Workspace, protected: Protected, hidden: Hidden, looks: Looks) -> None:
+        self._workspace = workspace
+        self._protected = protected
+        self._hidden = hidden
+        self._looks = looks
+
+    def under(self, protected: Protected, hidden: Hidden) -> "Transactions":
+        """The same under other patterns."""
+        return Transactions(self._workspace, protected, hidden, self._looks)
+
+    async def begin(self) -> Mark:
+        """The moment before a command begins: what changes after it is not the command's."""
+        return await mark()
+
+    async def plan(self, made: Made, since: Mark, *, exact: bool) -> Prospect:
+        """What the command did, and by which steps it becomes true. `exact`: with digests of everything.
+
+        Only when nobody is left that could write to the upper directory. Raises GateRefusal: FS_CONFLICT where somebody
+        else has changed what it changed, FS_PROTECTED, FS_NAME_TOO_LONG, FS_TOO_LARGE, FS_IO_ERROR and others.
+        """
+
+        def work() -> Prospect:
+            try:
+                return self._plan(made, since, exact=exact)
+            except OSError as error:
+                raise refuse_os_error(error, "look at what the command changed in", b"the workspace") from error
+
+        return await aside(work)
+
+    def _plan(self, made: Made, since: Mark, *, exact: bool) -> Prospect:
+        descriptor = os.open(made.upper, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            with Tree(descriptor) as tree:
+                found = list(upper.read(tree, made.marks))
+                survey = Survey(Tree(self._workspace.descriptor), since)
+                plan = Planner(found, tree, survey, made=made, exact=exact).run()
+                rules = Rules(self._workspace, self._protected, self._hidden)
+                reasons = settled(lambda: rules.reasons(plan, tree), b"the workspace")
+                survey.workspace.forget()
+                return Prospect(replace(plan, reasons=reasons), made, found, survey)
+        finally:
+            os.close(descriptor)
+
+    async def commit(
+        self,
+        prospect: Prospect,
+        areas: Areas,
+        *,
+        begun: Record,
+        allowed: Callable[[], Awaitable[None]],
+        done: Record,
+        power: bool,
+    ) -> None:
+        """Makes all of it true, or nothing.
+
+        `begun` is awaited with what recovery needs before the first byte goes anywhere; `allowed` when nobody else can
+        commit to the workspace any more: it refuses, or not; `done` with each part of the record, in order, as soon as
+        everything is on the disk. Once `begun` has been called a cancellation waits until it is over.
+        Raises GateRefusal FS_CONFLICT, FS_PERMISSION_DENIED, FS_IO_ERROR, and then the workspace is as it was.
+        """
+        await finished(self._commit(prospect, areas, begun, allowed, done, power=power))
+
+    async def _commit(
+        self,
+        prospect: Prospect,
+        areas: Areas,
+        begun: Record,
+        allowed: Callable[[], Awaitable[None]],
+        done: Record,
+        *,
+        power: bool,
+    ) -> None:
+        plan, name = prospect.plan, new_name()
+        head = self._head(plan)
+        await asyncio.to_thread(areas.note, name, self._workspace)
+        commit.passing("noted")
+        await begun({**head, "method": METHOD, "temporary": name.decode()})
+        commit.passing("begun")
+        try:
+            ready = await asyncio.to_thread(
+                commit.prepare, self._workspace.descriptor, name, prospect.found, plan, prospect.survey, prospect.made
+            )
+            try:
+                async with trees.alone(self._workspace.path):
+                    await allowed()
+                    await asyncio.to_thread(commit.perform, ready, power=power)
+                    committed()
+                    for each in plan.effects:
+                        self._looks.knows(each.path, each.after)
+                    for part in _parts(head, plan):
+                        await done(part)
+                commit.passing("recorded")
+            finally:
+                await asyncio.to_thread(ready.close)
+                commit.passing("removed")
+        finally:
+            await asyncio.to_thread(areas.forget, name)
+
+    def _head(self, plan: Plan) -> dict[str, Json]:
+        return {"path": plan.summary, "operation": METHOD, "before": None, "after": plan.digest}
+
+
+def _parts(head: dict[str, Json], plan: Plan) -> Iterator[dict[str, Json]]:
+    """The bodies of the fs/committed events; the last one, whose `part` is `parts`, says that it is done."""
+    named = [each for each in plan.effects if not each.inside]
+    parts = max(1, -(-len(named) // _IN_ONE_RECORD))
+    for number in range(parts):
+        some = named[number * _IN_ONE_RECORD : (number + 1) * _IN_ONE_RECORD]
+        yield {**head, "part": number + 1, "parts": parts, "effects": [each.body() for each in some]}
+
+
+def restored_effects(body: Mapping[str, Json]) -> Iterator[tuple[bytes, str | None]]:
+    """Path and digest of what a recorded transaction changed. Raises ValueError."""
+    effects = body.get("effects", ())
+    if not isinstance(effects, Sequence) or isinstance(effects, str):
+        raise ValueError("a recorded transaction tells of no list of effects")
+    for each in effects:
+        path = of_body(each, "path") if isinstance(each, Mapping) else None
+        if path is None or not isinstance(each, Mapping):
+            raise ValueError(f"a recorded transaction tells of {each!r}, which is no effect")
+        after = each.get("after")
+        yield path, after if isinstance(after, str) else None

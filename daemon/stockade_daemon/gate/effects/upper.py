@@ -1,0 +1,105 @@
+"""What an overlay's upper directory holds (overlayfs, "Upper and Lower"): whiteouts, opaque directories, redirects.
+
+Read when nobody is left that could write to it. Bodies cannot forge a mark: `trusted.` ones need a privilege, and of
+`user.` ones the overlay escapes what they write.
+"""
+
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from stockade_daemon.errors import GateRefusal
+from stockade_daemon.gate.effects.tree import Tree, named
+from stockade_daemon.gate.names import shown
+
+# Bytes. A command can nest deeper than a path can name (PATH_MAX is 4096).
+LONGEST_PATH: Final = 3000
+_MOST: Final = 2_000_000  # names
+_FILE_HANDLE: Final = 21  # bytes of `struct ovl_fb` before the handle: version, magic, length, flags, type, uuid
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One name of the upper directory."""
+
+    path: bytes
+    status: os.stat_result
+    whiteout: bool = False  # the name is gone
+    opaque: bool = False  # a directory that covers what the lower one has
+    redirect: bytes | None = None  # a directory that is the lower one of this path, or name beside it
+    copied: bool = False  # it began as a copy of something in the lower layer
+    marked: bool = False  # it has attributes of the overlay's
+    origin: tuple[int, bytes] | None = None  # file handle of that, where the overlay kept it (name_to_handle_at(2))
+
+    @property
+    def directory(self) -> bool:
+        return stat.S_ISDIR(self.status.st_mode)
+
+
+def read(upper: Tree, marks: str) -> Iterator[Found]:
+    """Everything in it, directories before what is in them, the root first. `marks`: prefix of the overlay's own
+    extended attributes.
+
+    Directories that were made unreadable are made readable: their mode has been looked at by then.
+    Raises GateRefusal FS_NAME_TOO_LONG where it is nested too deep, FS_TOO_LARGE; OSError.
+    """
+    yield _found(upper, b"", marks, os.fstat(upper.root))
+    todo = [b""]
+    count = 0
+    while todo:
+        above = todo.pop()
+        deeper = []
+        for name in upper.names(above):
+            path = above + b"/" + name if above else name
+            if len(path) > LONGEST_PATH:
+                raise GateRefusal(
+                    "FS_NAME_TOO_LONG",
+                    f"{shown(path[:200])}… is nested deeper than {LONGEST_PATH} bytes of a path, so nothing of what "
+                    "the command changed can be committed. Have it use shorter names.",
+                )
+            count += 1
+            if count > _MOST:
+                raise GateRefusal(
+                    "FS_TOO_LARGE",
+                    f"The command changed more than {_MOST} names, so nothing of it can be committed. "
+                    "Do it in several steps, or in a directory outside the workspace.",
+                )
+            directory, _ = upper.at(path)
+            status = os.stat(name, dir_fd=directory, follow_symlinks=False)
+            found = _found(upper, path, marks, status)
+            if found.directory:
+                if status.st_mode & 0o500 != 0o500:
+                    os.chmod(name, 0o700, dir_fd=directory)
+                deeper.append(path)
+            yield found
+        todo.extend(reversed(deeper))
+
+
+def _found(upper: Tree, path: bytes, marks: str, status: os.stat_result) -> Found:
+    if stat.S_ISCHR(status.st_mode) and status.st_rdev == 0:
+        return Found(path, status, whiteout=True)
+    directory, name = upper.at(path)
+    place = named(directory, name)
+    try:
+        given = {each for each in os.listxattr(place, follow_symlinks=False) if each.startswith(marks)}
+    except OSError:
+        given = set()
+    if not given:
+        return Found(path, status)
+    values = {each[len(marks) :]: os.getxattr(place, each, follow_symlinks=False) for each in given}
+    return Found(
+        path,
+        status,
+        opaque=values.get("opaque") in (b"y", b"Y"),
+        redirect=values.get("redirect") if stat.S_ISDIR(status.st_mode) else None,
+        copied="origin" in values,
+        marked=True,
+        origin=_handle(values.get("origin", b"")),
+    )
+
+
+def _handle(value: bytes) -> tuple[int, bytes] | None:
+    """Type and bytes of the file handle in an origin mark; None where the lower layer has no handles."""
+    return (value[4], value[_FILE_HANDLE:]) if len(value) > _FILE_HANDLE and value[1] == 0xFB else None
