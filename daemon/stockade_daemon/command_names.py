@@ -19,7 +19,8 @@ NEVER: Final = frozenset(
     | {"xargs", "parallel", "sudo", "su", "doas", "pkexec", "run0", "runuser", "chroot", "unshare", "nsenter"}
 )
 
-# Run what their words say: a rule allows exactly its words, has at least one behind the name, and no `*`.
+# Run what their words say: a rule allows exactly its words, has at least one behind the name, and no `*`. `test` is
+# one in bash: `test -v 'x[$(…)]'` runs what stands in the brackets.
 RUNNERS: Final = frozenset(
     {"sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "fish", "rbash", "csh", "tcsh", "busybox", "toybox"}
     | {"python", "pypy", "perl", "ruby", "node", "nodejs", "deno", "bun", "npx", "lua", "luajit", "php", "tclsh"}
@@ -31,6 +32,7 @@ RUNNERS: Final = frozenset(
     | {"start-stop-daemon", "systemd-run", "run-parts", "ssh", "scp", "sftp", "rsync", "tar", "zip", "cpio", "split"}
     | {"openssl", "socat", "nc", "ncat", "curl", "wget", "docker", "podman", "kubectl", "pipx", "uvx", "uv", "poetry"}
     | {"ld.so", "ld-linux.so", "ionice", "unbuffer", "faketime", "fakeroot", "proot", "catchsegv", "valgrind"}
+    | {"test"}
 )
 
 

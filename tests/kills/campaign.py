@@ -112,6 +112,8 @@ async def once(place: Path, number: int, files: int, before: Picture, after: Pic
             else:
                 assert daemon.process is not None
                 await asyncio.to_thread(daemon.process.wait, COMMAND_S)
+                assert daemon.process.stdout is not None
+                daemon.process.stdout.close()
                 daemon.number = None
                 daemon.start()
                 result = await _result(daemon.address)

@@ -252,6 +252,39 @@ def test_a_name_is_looked_up_where_no_call_can_write(tmp_path: Path) -> None:
     assert "BASH_ENV" in why("ls", surroundings=steered)
 
 
+def test_what_test_would_run_between_brackets_is_asked_about(tmp_path: Path) -> None:
+    hidden = "test -v 'x[$(touch made)]'"
+    subprocess.run(["bash", "-c", hidden], cwd=tmp_path, env={"PATH": "/usr/bin:/bin"}, check=False)
+    assert (tmp_path / "made").exists()  # bash does run it
+    for rule in ("test *", "test -v *", "test"):
+        assert unruled(judge({"command": hidden}, (rule,), HERE))
+    assert not unruled(judge({"command": "test -e a"}, ("test -e a",), HERE))
+
+
+@pytest.mark.parametrize(
+    ("environment", "asked"),
+    [
+        ({}, False),
+        ({"LANG": "C"}, False),
+        ({"LANG": "C.UTF-8"}, False),
+        ({"LANG": "de_DE.utf8@euro"}, False),
+        ({"LANG": "zh_CN.GBK", "LC_ALL": "C.UTF-8"}, False),
+        ({"LANG": "C.UTF-8", "LC_ALL": ""}, False),
+        ({"LANG": "zh_CN.GBK"}, True),
+        ({"LANG": "zh_CN"}, True),
+        ({"LANG": "C.UTF-8", "LC_CTYPE": "ja_JP.SJIS"}, True),
+        ({"LANG": "C.UTF-8", "LC_ALL": "zh_TW.Big5"}, True),
+    ],
+)
+def test_a_text_that_is_not_ascii_is_asked_about_in_a_locale_that_is_not_utf_8(
+    environment: dict[str, str], asked: bool
+) -> None:
+    # In GBK the backslash is the second half of a character, so that the quote ends and `touch` is a command.
+    there = Surroundings("/srv/work", {"PATH": "/usr/bin:/bin", **environment}, ("/usr", "/bin"))
+    assert ("not UTF-8" in why('echo "€\\"; touch made #"', surroundings=there)) is asked
+    assert not why("echo a", surroundings=there)
+
+
 PIECES = st.one_of(
     st.text(st.characters(codec="ascii", exclude_categories=["Cc"]), max_size=4),
     st.sampled_from(

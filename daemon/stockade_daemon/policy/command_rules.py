@@ -55,7 +55,7 @@ def unruled(verdicts: Sequence[Verdict]) -> str:
 def _of_text(text: str, rules: Sequence[str], surroundings: Surroundings) -> tuple[Verdict, ...]:
     try:
         found = command_words.read(text)
-        executables.check_bash(surroundings)
+        executables.check_bash(text, surroundings)
     except (Unclear, Unpinned) as unclear:
         return (Verdict(shown(text), "", str(unclear)),)
     if not found:

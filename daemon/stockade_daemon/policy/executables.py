@@ -1,6 +1,7 @@
 """Which file a bare name stands for inside a worker, where nothing that a call can write may come first."""
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -9,6 +10,9 @@ from typing import Final
 _OWN: Final = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108 (refused, not made)
 # Variables by which bash runs a file before a command, or reads the command by other rules (bash(1)).
 _STEER_BASH: Final = ("BASH_ENV", "BASHOPTS", "POSIXLY_CORRECT", "SHELLOPTS")
+
+# Where a byte of ASCII is always that character. In GBK, Big5 or Shift-JIS a backslash may be the second half of one.
+_AS_UTF_8: Final = re.compile(r"(?:C|POSIX|[^.@]*\.utf-?8(?:@.*)?)\Z", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +28,17 @@ class Unpinned(Exception):
     """Nobody can say which file would run. The message is a clause for people."""
 
 
-def check_bash(surroundings: Surroundings) -> None:
-    """Raises Unpinned where something is run, or read otherwise, before a text is."""
+def check_bash(text: str, surroundings: Surroundings) -> None:
+    """Raises Unpinned where something is run before a text is, or bash would read other characters in it."""
     for name in _STEER_BASH:
         if name in surroundings.environment:
             raise Unpinned(f"the profile's environment has {name}, which changes what bash runs")
+    if not text.isascii():
+        # The order of locale(7); an empty one counts as not set.
+        names = (surroundings.environment.get(name) for name in ("LC_ALL", "LC_CTYPE", "LANG"))
+        locale = next(filter(None, names), "C")
+        if not _AS_UTF_8.match(locale):
+            raise Unpinned(f"bash reads what is not ASCII in the locale {locale} of the profile, which is not UTF-8")
 
 
 def find(name: str, surroundings: Surroundings) -> str:

@@ -8,7 +8,7 @@ from stockade_daemon.policy.decisions import Allow, Ask, Deny, PreDecision
 from stockade_daemon.policy.executables import Surroundings
 from stockade_daemon.policy.subjects import Intended, Judged, Transaction
 from stockade_daemon.policy.waterfall import Next
-from stockade_daemon.values import Decision, Kind, Session
+from stockade_daemon.values import Decision, Kind, Profile, Session
 
 _PLURAL = {Kind.READ: "reads", Kind.WRITE: "writes", Kind.COMMAND: "commands"}
 
@@ -34,18 +34,14 @@ class ByProfile:
 
     async def __call__(self, judged: Judged, following: Next[PreDecision]) -> PreDecision:
         decision = decision_for(judged)
-        kind = _PLURAL[judged.manifest.kind]
-        name = judged.session.profile.name
+        kind, profile = judged.manifest.kind, judged.session.profile
         if decision == "deny":
-            return Deny(
-                f"profile {name} denies {kind}: {judged.call.tool} was not run. Use a profile that allows {kind}."
-            )
+            return Deny(denied_because(profile, kind, judged.call.tool))
         inner = await following()
-        if decision == "ask" and judged.manifest.kind is not Kind.WRITE and not isinstance(inner, Deny):
+        if decision == "ask" and kind is not Kind.WRITE and not isinstance(inner, Deny):
             because = await self._unruled(judged)
             if because is not None:
-                reason = f"profile {name} asks about {kind}{because and ': '}{because}"
-                return Ask(reason, inner.tightening, inner.arguments)
+                return Ask(asked_because(profile, kind, because), inner.tightening, inner.arguments)
         return inner
 
     async def _unruled(self, judged: Judged) -> str | None:
@@ -56,6 +52,17 @@ class ByProfile:
         # It computes, and asks the file system where programs are.
         verdicts = await asyncio.to_thread(judge, judged.call.arguments, rules, self._surroundings(judged.session))
         return unruled(verdicts) or None
+
+
+def denied_because(profile: Profile, kind: Kind, tool: str) -> str:
+    """What a model reads of a call that its profile denies."""
+    many = _PLURAL[kind]
+    return f"profile {profile.name} denies {many}: {tool} was not run. Use a profile that allows {many}."
+
+
+def asked_because(profile: Profile, kind: Kind, because: str) -> str:
+    """Why a call is asked about. `because`: a clause, or empty."""
+    return f"profile {profile.name} asks about {_PLURAL[kind]}{because and ': '}{because}"
 
 
 def is_shell(judged: Judged) -> bool:
