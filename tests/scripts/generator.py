@@ -17,6 +17,9 @@ NAMES: Final = (
 )  # fmt: skip
 MODES: Final = ("644", "600", "755", "400", "444", "000", "640")
 DIRECTORY_MODES: Final = ("755", "700", "500", "750")
+# Bytes of a path. The overlay cannot note where a directory with a longer one came from (overlayfs, redirect_max), so
+# mv copies it instead, with what that may meet on the way.
+LONGEST_MOVED: Final = 240
 MEETING: Final = ".meeting"  # never changed by a script
 ENVIRONMENT: Final = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8", "HOME": "/nonexistent"}
 
@@ -96,6 +99,8 @@ class Steps:
             directories.sort()
             for name in (*directories, *sorted(files)):
                 path = os.path.join(directory, name)
+                if kind == stat.S_IFDIR and len(path) - len(top) > LONGEST_MOVED:
+                    continue
                 status = os.lstat(path)
                 if stat.S_IFMT(status.st_mode) != kind:
                     continue
