@@ -149,6 +149,8 @@ class Limits:
     tmp_inodes: int  # names in them
     output_mb: int  # kept of stdout and of stderr, MiB; the rest is read and dropped
     cpus: float  # processors' worth of time that all processes together may use
+    jobs: int  # background jobs of a session at one time; not of one worker
+    job_s: float  # longest life of a background job, in place of `wall_s`
 
 
 @dataclass(frozen=True, slots=True)

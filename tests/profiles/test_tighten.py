@@ -47,6 +47,8 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "limits.file_mb": st.integers(1, 3),
     "limits.output_mb": st.integers(1, 3),
     "limits.cpus": st.sampled_from([0.5, 1.0, 2.0]),
+    "limits.jobs": st.integers(0, 3),
+    "limits.job_s": st.sampled_from([1.0, 60.0, 3600.0]),
     "budget.calls": st.integers(1, 3),
     "budget.seconds": st.integers(1, 3),
     "budget.output_mb": st.integers(1, 3),

@@ -55,7 +55,8 @@ def _line(call: "client.CallUnderWay") -> str:
         "approval": f"waits for an answer to {call.ask_id}",
         "worker": "waits for a worker",
     }.get(call.waits_for, "")
+    job = f"job of {call.parent}" if call.parent else ""
     title = call.card.get("title")
     what = title if isinstance(title, str) and title else call.tool
     line = f"{call.session_id:<28} {call.call_id:<24} {call.tool:<12} {call.state:<8} {since}  {what}"
-    return visible(" ".join(f"{line}  {waits}".rstrip().splitlines()))
+    return visible(" ".join(f"{line}  {job or waits}".rstrip().splitlines()))

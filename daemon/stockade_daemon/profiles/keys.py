@@ -273,6 +273,21 @@ CPUS = Key(
     "How many processors' worth of time a call's processes together may use.",
 )
 
+JOBS = Key(
+    "limits.jobs",
+    whole(0, 256),
+    4,
+    "0 to 256",
+    "Background jobs of a session at one time; 0: none.",
+)
+JOB_S = Key(
+    "limits.job_s",
+    number(0.1, 604_800),
+    3600.0,
+    "seconds, 0.1 to 604800",
+    "Longest life of a background job, for which `wall_s` does not count; then its whole process tree is killed.",
+)
+
 # The largest ones are beyond what a session can come to, and stand for no budget.
 _MOST: Final = 1_000_000_000
 CALLS = Key(
@@ -358,6 +373,8 @@ KEYS: Final[tuple[Key[Any], ...]] = (
     FILE_MB,
     OUTPUT_MB,
     CPUS,
+    JOBS,
+    JOB_S,
     CALLS,
     SECONDS,
     RESULTS_MB,

@@ -195,6 +195,8 @@ def _profile(files: Sequence[File]) -> Profile:
             tmp_inodes=at[keys.TMP_INODES],
             output_mb=at[keys.OUTPUT_MB],
             cpus=at[keys.CPUS],
+            jobs=at[keys.JOBS],
+            job_s=at[keys.JOB_S],
         ),
         budget=Budget(calls=at[keys.CALLS], seconds=at[keys.SECONDS], output_mb=at[keys.RESULTS_MB]),
         approval=Approval(

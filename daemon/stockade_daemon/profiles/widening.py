@@ -115,6 +115,8 @@ RULES: Final[dict[str, Rule]] = {
     keys.FILE_MB.name: _at_most(lambda profile: profile.limits.file_mb),
     keys.OUTPUT_MB.name: _at_most(lambda profile: profile.limits.output_mb),
     keys.CPUS.name: _at_most(lambda profile: profile.limits.cpus),
+    keys.JOBS.name: _at_most(lambda profile: profile.limits.jobs),
+    keys.JOB_S.name: _at_most(lambda profile: profile.limits.job_s),
     keys.CALLS.name: _at_most(lambda profile: profile.budget.calls),
     keys.SECONDS.name: _at_most(lambda profile: profile.budget.seconds),
     keys.RESULTS_MB.name: _at_most(lambda profile: profile.budget.output_mb),

@@ -210,6 +210,11 @@ class Worker:
         and body."""
         await self._gone.wait()
 
+    async def signal(self, number: int) -> None:
+        """Has its init send a signal to the body's process group. Nothing where the worker is gone."""
+        with suppress(ChannelClosed):
+            await self._control.send({"type": "signal", "number": number})
+
     def alive(self) -> bool:
         return not select.select([self._pidfd], [], [], 0)[0] if not self._closed else False
 
