@@ -197,7 +197,8 @@ async def test_a_call_that_is_no_job_is_none_to_the_tool(shared: Stockaded, work
 
 async def test_a_job_ends_with_its_session(shared: Stockaded, workspace: Path) -> None:
     async with session_of(shared, workspace) as session:
-        job = await begun(session, "exec -a ends-with-session sleep 1000; true")
+        job = await begun(session, ": ends-with-session; echo ready; sleep 1000; true")
+        await printed(job, b"ready\n")
         assert running("ends-with-session") != []
     assert running("ends-with-session") == []
     async with connect(shared.address) as daemon:
@@ -213,7 +214,8 @@ async def test_nothing_is_left_of_a_job_when_the_daemon_ends(
     word = f"ends-with-daemon-{number.name}"
     stockaded.start()
     async with session_of(stockaded, workspace, id="kept") as session:
-        job = await begun(session, f"exec -a {word} sleep 1000; true")
+        job = await begun(session, f": {word}; echo ready; sleep 1000; true")
+        await printed(job, b"ready\n")
         assert running(word) != []
         stockaded.end(number)
         async with asyncio.timeout(HANG_S):

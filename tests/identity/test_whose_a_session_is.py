@@ -23,6 +23,7 @@ _REQUESTS: Final[Mapping[str, Any]] = {
     "Calls.List": calls_pb2.ListCallsRequest,
     "Calls.Wait": calls_pb2.WaitCallRequest,
     "Calls.Cancel": calls_pb2.CancelCallRequest,
+    "Calls.Signal": calls_pb2.SignalCallRequest,
     "Calls.ResolveUnknown": calls_pb2.ResolveUnknownRequest,
     "Calls.ReadOutput": calls_pb2.ReadOutputRequest,
     "Events.Read": events_pb2.ReadEventsRequest,
@@ -35,6 +36,7 @@ _FIT: Final[Mapping[str, Mapping[str, Any]]] = {
     "Calls.CancelTurn": {"turn_id": "t"},
     "Calls.Wait": {"call_id": "c"},
     "Calls.Cancel": {"call_id": "c"},
+    "Calls.Signal": {"call_id": "c", "signal": "SIGINT"},
     "Calls.ResolveUnknown": {"call_id": "c", "outcome": calls_pb2.OUTCOME_DONE},
     "Calls.ReadOutput": {"call_id": "c", "part": calls_pb2.OUTPUT_PART_VALUE},
 }
