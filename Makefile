@@ -16,7 +16,7 @@ PROTOC = PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m grpc_tools.protoc -I pr
 unexport PYTHONPATH PYTHONHOME
 
 .DELETE_ON_ERROR:
-.PHONY: help install proto proto-check catalog check test probes cases examples faults rivals races swap mishaps cuts soak bench proxy demo wheel force
+.PHONY: help install proto proto-check catalog check test probes cases examples faults rivals races swap mishaps cuts kills soak bench proxy demo wheel force
 
 help:  ## list these verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -70,6 +70,9 @@ swap: $(STAMP)  ## 10,000 writes at a directory that becomes a link out all the 
 
 mishaps: $(STAMP)  ## disks fill, rights and directories go in the middle of commits; ARGS: --every, --from, methods
 	$(BIN)/python -m tests.mishaps $(ARGS)
+
+kills: $(STAMP)  ## kill the daemon at every point of a commit of what a command changed; ARGS: --files, --most, --seed
+	$(BIN)/python -m tests.kills $(ARGS)
 
 cuts: $(STAMP)  ## cut the connection at any byte of a call, either way; ARGS: --rounds, --seed
 	$(BIN)/python -m tests.cuts $(ARGS)

@@ -54,7 +54,7 @@ KINDS: Final = {
     "probed": 1,
 }
 WARM_UP: Final = 1000
-PROFILE: Final = 'extends = "dev"\nwiden = ["approval.writes"]\n[approval]\nwrites = "allow"\n'
+PROFILE: Final = 'extends = "dev"\nwiden = ["approval.writes"]\n[approval]\nwrites = "allow"\neffects = "discard"\n'
 PROFILES: Final = {"soak": PROFILE, "soak-hidden": f'{PROFILE}[filesystem]\nhidden = ["**/.env", "keys"]\n'}
 TOOLS: Final = {
     "lines.py": '''

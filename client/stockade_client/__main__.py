@@ -37,6 +37,7 @@ _COMMANDS: Final = {
     "ledger": "Show what happened in a session or a call.",
     "resolve": "Say what became of a call whose outcome is unknown.",
     "profile": "Look at profiles: list, show, check, explain, probe.",
+    "policy": "Say whether a command would be asked about, and why.",
     "doctor": "Say what this host can enforce, what not, and what to do.",
     "catalog": "List the tools and what they take; export them for a model.",
     "tool": "Check a tool file of your own.",

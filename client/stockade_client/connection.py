@@ -10,7 +10,7 @@ from typing import Literal
 from grpc import aio
 
 from stockade.v1 import calls_pb2, catalog_pb2, daemon_pb2, sessions_pb2
-from stockade_client import approvals, events, ids, profiles, wire
+from stockade_client import approvals, events, ids, places, profiles, wire
 from stockade_client.addresses import ENVIRONMENT_VARIABLE, answers, network, socket_path
 from stockade_client.approvals import Approve, Ask
 from stockade_client.calls import LAST_TRY_S, Call
@@ -173,7 +173,7 @@ class Daemon:
                 request.tools.extend(known.tools)
             workspace = known.workspace if workspace is None else workspace
             profile = known.profile if profile is None else profile
-        request.workspace = wire.said(_absolute(wire.said(os.fspath(workspace), "the workspace")), "the workspace")
+        request.workspace = places.workspace(workspace)
         profiles.name(request, os.fspath(profile))
         opened = await self._link.ask(self._link.sessions.Open, request, "open a session", wait_s=15.0)
         try:
@@ -317,16 +317,3 @@ async def _close_on_the_way_out(session: Session, link: Link) -> None:
 async def _closed(session: Session, seconds: float | None) -> None:
     async with asyncio.timeout(seconds):
         await session.close(patient=False)
-
-
-def _absolute(path: str) -> str:
-    """Only made absolute: `..` behind a link means what the daemon's kernel says, not what the text says."""
-    if path.startswith("/"):
-        return path
-    try:
-        return os.path.join(os.getcwd(), path)
-    except OSError as error:
-        raise InvalidRequest(
-            f"the workspace {path!r} counts from the current directory, which is gone ({error.strerror}); change to "
-            "one that exists, or give an absolute path"
-        ) from error

@@ -17,7 +17,8 @@ from stockade_client.results import Json
 from stockade_client.shown_text import difference, text
 
 SHOWN: Final = frozenset(
-    {"effects", "effects_total", "counts", "files", "bytes", "left_out", "complete", "transaction", "lengths"}
+    {"effects", "effects_total", "counts", "files", "bytes", "left_out", "complete", "reasons", "transaction"}
+    | {"lengths"}
 )
 _ORDER: Final = ("created", "changed", "deleted", "renamed", "replaced", "metadata")
 _STYLES: Final = {
@@ -68,11 +69,12 @@ def parts(card: Mapping[str, Json]) -> list[Text]:
     if missing > 0:
         made.append(Text(f"… and {missing} more, which are not shown here and are committed as well", "bold red"))
     elif card.get("complete") is False:
-        made.append(Text("This is not all: parts of it did not fit here, and are committed as well", "bold red"))
-    left_out = _mappings(card.get("left_out"))
-    if left_out:
-        made.append(Text("Never committed, and left out:", style="bold"))
-        for each in left_out:
+        made.append(Text("Not all of it stands here word for word: binary and large files are told by size", "bold"))
+    for key, heading in (("reasons", "Asked about in any case:"), ("left_out", "Never committed, and left out:")):
+        listed = _mappings(card.get(key))
+        if listed:
+            made.append(Text(heading, style="bold"))
+        for each in listed:
             made.append(_name(_text(each.get("path"))).append(": ").append_text(_plain(each.get("why"))))
     for effect in effects:
         made.extend(_content(effect))

@@ -5,11 +5,12 @@ A profile is a name that the daemon knows, or a file of the caller's (with "/" o
 
 import json
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from stockade.v1 import profiles_pb2, sessions_pb2
-from stockade_client import profiles, wire
+from stockade_client import places, profiles, wire
 from stockade_client.link import Link
 from stockade_client.results import Json, Layer
 
@@ -103,6 +104,25 @@ class Probed:
         return any(attempt.verdict == "open" for attempt in self.attempts)
 
 
+@dataclass(frozen=True, slots=True)
+class JudgedCommand:
+    """What a profile's rules say about one simple command, or about a text that cannot be told."""
+
+    text: str
+    rule: str  # what allows it; empty: nothing does
+    reason: str  # why nothing does
+    program: str  # the file on the daemon's host that runs; empty: a builtin of bash, or nothing
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedText:
+    """What a profile says about a command."""
+
+    decision: str  # allow | ask | deny
+    reason: str
+    commands: tuple[JudgedCommand, ...]
+
+
 class Inspection:
     """Made by `Daemon.profiles`. Each method raises NotFound for a name that nobody has, InvalidRequest for a faulty
     profile, except `check`, which is there to say what is wrong."""
@@ -149,6 +169,26 @@ class Inspection:
         return Probed(
             tuple(Attempt(each.layer, each.what, each.verdict, each.detail, each.by) for each in response.attempts),
             tuple(wire.layer_of(each) for each in response.layers),
+        )
+
+    async def judge(
+        self,
+        profile: str | os.PathLike[str],
+        workspace: str | os.PathLike[str],
+        command: str | Sequence[str],
+    ) -> JudgedText:
+        """What the profile says about a command of `shell`, a text or an argument vector. Nothing is run, and hooks,
+        plugins and guards are not asked. A file is taken by a private daemon only."""
+        request = profiles_pb2.JudgeCommandRequest(profile=_chosen(profile), workspace=places.workspace(workspace))
+        if isinstance(command, str):
+            request.command = wire.said(command, "the command")
+        else:
+            request.argv.extend(wire.said(each, "a word of the command") for each in command)
+        response = await self._link.ask(self._link.profiles.JudgeCommand, request, "judge a command")
+        return JudgedText(
+            response.decision,
+            response.reason,
+            tuple(JudgedCommand(each.text, each.rule, each.reason, each.program) for each in response.commands),
         )
 
 

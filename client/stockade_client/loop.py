@@ -9,10 +9,10 @@ from typing import Final, Protocol
 from stockade_client.model import Message, Model, Results, Task, ToolCall, Turn
 from stockade_client.results import CallResult
 from stockade_client.session import Session
+from stockade_client.turns import MOST_CALLS
 from stockade_client.values import Tool
 
 MOST_TURNS: Final = 200  # a model that never ends is stopped here
-MOST_CALLS: Final = 128  # of one turn; the daemon refuses more
 MOST_BYTES: Final = 3 * 1024 * 1024  # of arguments in one turn: a message has 4 MiB, and ids and names are in it too
 
 _ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,100}\Z")  # 128 are allowed; the rest is for what makes one another's

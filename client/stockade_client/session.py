@@ -9,10 +9,11 @@ from collections.abc import Mapping, Sequence
 from stockade.v1 import calls_pb2, catalog_pb2, sessions_pb2
 from stockade_client import events, ids, wire
 from stockade_client.calls import WAIT_S, Call, arguments_text
+from stockade_client.errors import InvalidRequest
 from stockade_client.following import HEARTBEAT_S
 from stockade_client.link import Link, Stream
 from stockade_client.results import CallResult, JsonInput
-from stockade_client.turns import Turn
+from stockade_client.turns import MOST_CALLS, Turn
 from stockade_client.values import Event, SessionInfo, Tool
 
 
@@ -67,6 +68,10 @@ class Session:
         """Like `call_many`, each call as (tool, arguments as JSON text, its id or None)."""
         if not calls:
             return []
+        if len(calls) > MOST_CALLS:
+            raise InvalidRequest(
+                f"a turn has at most {MOST_CALLS} calls, and this one {len(calls)}: make several turns, in order"
+            )
         wanted = [
             (Call(self._link, self.session_id, _call_id(call_id), wire.said(tool, "a tool's name")), arguments)
             for tool, arguments, call_id in calls

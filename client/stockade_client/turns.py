@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from typing import Final
 
 from stockade.v1 import calls_pb2
 from stockade_client import ids
@@ -9,6 +10,8 @@ from stockade_client.calls import LAST_TRY_S, UNKNOWN_PAUSE_S, WAIT_S, WITHDRAW_
 from stockade_client.errors import NotFound, StockadeError
 from stockade_client.link import Link
 from stockade_client.results import CallResult
+
+MOST_CALLS: Final = 128  # of one turn; the daemon refuses more
 
 
 class Turn:

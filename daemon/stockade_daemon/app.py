@@ -18,7 +18,7 @@ from stockade_daemon.config import Config, default_state
 from stockade_daemon.errors import ConfigurationError
 from stockade_daemon.gate.effects.areas import Areas
 from stockade_daemon.ledger.ledger import RESTART, Ledger
-from stockade_daemon.pipeline import outside
+from stockade_daemon.pipeline import outside, surroundings
 from stockade_daemon.pipeline.context import Services
 from stockade_daemon.pipeline.describe import Describing
 from stockade_daemon.pipeline.engine import Engine
@@ -32,7 +32,7 @@ from stockade_daemon.policy.approvals import Approvals
 from stockade_daemon.policy.decisions import POST_DECISIONS, PRE_DECISIONS, PostDecision, PreDecision
 from stockade_daemon.policy.guards import Guards
 from stockade_daemon.policy.intents import IntentPoint
-from stockade_daemon.policy.profile_rules import by_profile, changes_by_profile, effects_by_profile
+from stockade_daemon.policy.profile_rules import ByProfile, changes_by_profile, effects_by_profile
 from stockade_daemon.policy.subjects import Finished, Intended, Judged, Transaction
 from stockade_daemon.policy.waterfall import Waterfall
 from stockade_daemon.profiles import read as profiles
@@ -149,6 +149,7 @@ def services_of(
     kept = outputs.parent / "kept"
     kept.mkdir(mode=0o700, exist_ok=True)
     pre_execute: Waterfall[Judged, PreDecision] = Waterfall("tools/pre-execute", PRE_DECISIONS)
+    by_profile = ByProfile(surroundings.of_session)
     pre_execute.add(by_profile)
     execute: Waterfall[Judged, Outcome] = Waterfall("tools/execute", (Outcome,), again=True)
     post_execute: Waterfall[Finished, PostDecision] = Waterfall("tools/post-execute", POST_DECISIONS)
@@ -169,6 +170,7 @@ def services_of(
         areas=Areas(areas or outputs.parent / "areas"),
         durability=durability,
         pre_execute=pre_execute,
+        by_profile=by_profile,
         guards=Guards(),
         execute=execute,
         edit_intent=edit_intent,

@@ -197,6 +197,7 @@ class Profile:
     limits: Limits
     budget: Budget
     approval: Approval
+    command_rules: tuple[str, ...]  # of policy/command_rules.py: what is not asked about where commands are
     required_layers: tuple[str, ...]  # without one of these, calls are refused with SANDBOX_UNAVAILABLE
     # From this profiles.restore makes the same profile again, whatever became of its files. The file's bytes, or all
     # files of a chain.

@@ -37,4 +37,7 @@ async def main(workspace: str) -> None:
     print(*(f"model: {message.text}" for message in conversation if isinstance(message, Turn)), sep="\n")
 
 
+if len(sys.argv) != 2:
+    print("usage: python3 agent.py WORKSPACE", file=sys.stderr)
+    sys.exit(2)
 asyncio.run(main(sys.argv[1]))

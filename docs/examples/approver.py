@@ -8,6 +8,7 @@ answer is bound to the card that was shown here: should the call change meanwhil
 
 import asyncio
 import os
+import sys
 
 from stockade_client import Ask, NotFound, NotPossible, connect
 
@@ -45,6 +46,9 @@ async def main() -> None:
             await answer(ask)
 
 
+if len(sys.argv) != 1 or "STOCKADE_ADDRESS" not in os.environ:
+    print("usage: STOCKADE_ADDRESS=unix:/path/daemon.sock python3 approver.py", file=sys.stderr)
+    sys.exit(2)
 try:
     asyncio.run(main())
 except KeyboardInterrupt:

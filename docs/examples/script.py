@@ -2,7 +2,7 @@
 
     python3 script.py WORKSPACE FILE
 
-Exit status: 0 it was written; 1 it was not, and why is said.
+Exit status: 0 it was written; 1 it was not, and why is said; 2 usage.
 """
 
 import sys
@@ -38,4 +38,7 @@ def main(workspace: str, name: str) -> int:
     return 0
 
 
+if len(sys.argv) != 3:
+    print("usage: python3 script.py WORKSPACE FILE", file=sys.stderr)
+    sys.exit(2)
 sys.exit(main(*sys.argv[1:]))

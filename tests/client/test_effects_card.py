@@ -1,7 +1,9 @@
 """What a person is shown of what a command did, before it is committed."""
 
+import asyncio
 import io
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,11 +12,13 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from stockade.v1 import approvals_pb2
-from stockade_client import effects_view
+from stockade_client import Daemon, effects_view
 from stockade_client.approvals import Ask
 from stockade_client.card import card, parts
 from stockade_client.link import Link
 from tests.client.effects_cards import DONE, EFFECTS
+
+HANG_S = 60.0  # a hang detector
 
 
 def ask(link: Link, **changed: Any) -> Ask:
@@ -72,11 +76,41 @@ def test_the_frame_of_a_terminal_has_all_of_it(link: Link) -> None:
 
 def test_what_the_card_has_no_room_for_is_told_of(link: Link) -> None:
     assert "… and 9993 more, which are not shown here and are committed as well" in lines(link, effects_total=10_000)
-    assert any("This is not all" in line for line in lines(link, complete=False))
-    assert not any("not all" in line or "more," in line for line in lines(link))
+    assert any("word for word" in line for line in lines(link, complete=False))
+    assert not any("word for word" in line or "more," in line for line in lines(link))
     shown = lines(link, effects=[], effects_total=3)
     assert "… and 3 more, which are not shown here and are committed as well" in shown
     assert f"transaction {'7f' * 32}" in shown
+
+
+def test_why_it_is_asked_about_whatever_the_profile_says_is_told(link: Link) -> None:
+    shown = lines(link, reasons=[{"path": ".git/config", "why": "git obeys it"}])
+    assert shown[shown.index("Asked about in any case:") + 1] == ".git/config: git obeys it"
+
+
+async def test_the_card_of_a_real_daemon_is_shown_and_yes_commits_what_it_shows(
+    daemon: Daemon, workspace: Path
+) -> None:
+    command = "mkdir new; echo x > new/x.txt; echo 2 > a.txt; rm b.txt; head -c 300 /dev/zero > zeros; ln -s a.txt link"
+    async with (
+        asyncio.timeout(HANG_S),
+        daemon.session(workspace, "dev") as session,
+        daemon.approvals(session.session_id) as asks,
+    ):
+        call = await session.start("shell", command=command)
+        ask = await anext(asks)
+        shown = [line for part in parts(ask) for line in part.plain.split("\n")]
+        await ask.decide(True)
+        result = await call.result()
+    assert result.ok, result.error
+    told = "\n".join(shown)
+    for part in ("new/", "created  x.txt", "changed  a.txt", "deleted  b.txt", "binary", "to a.txt", "+2", "-two"):
+        assert part in told, told
+    assert f"transaction {ask.card['transaction']}" in shown
+    left = set(ask.card) - effects_view.SHOWN
+    assert left <= {*DONE, "operands", "note"}, left  # nothing of it is shown as bare data
+    assert (workspace / "new" / "x.txt").read_text() == "x\n"
+    assert not (workspace / "b.txt").exists()
 
 
 def test_a_difference_that_is_cut_says_so() -> None:

@@ -34,6 +34,17 @@ def greeting(workspace: Path) -> Path:
     return workspace / "greeting.txt"
 
 
+@pytest.mark.parametrize("name", ["agent.py", "approver.py", "script.py"])
+def test_a_program_that_is_started_wrongly_says_how_to(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("STOCKADE_ADDRESS", raising=False)
+    for arguments in ([], ["one", "two", "three"]):
+        done = run(name, *arguments)
+        assert done.returncode == 2, done
+        assert done.stderr.startswith("usage: ")
+        assert name in done.stderr
+        assert done.stderr.count("\n") == 1
+
+
 def test_the_agent_changes_a_file_after_a_yes(workspace: Path, greeting: Path) -> None:
     done = run("agent.py", str(workspace), stdin="y\n")
     assert done.returncode == 0, done.stderr

@@ -234,3 +234,13 @@ async def test_the_daemon_tells_what_it_is_and_what_it_has(daemon: Connected) ->
     assert daemon.info.private
     assert {"dev", "strict"} <= set(daemon.info.profiles)
     assert {"read", "edit", "shell"} <= {tool.name for tool in await daemon.tools()}
+
+
+async def test_a_turn_of_too_many_calls_is_refused_with_the_limit_before_anything_runs(
+    daemon: Daemon, workspace: Path
+) -> None:
+    async with daemon.session(workspace, "ci") as session:
+        with pytest.raises(InvalidRequest, match="at most 128 calls, and this one 129: make several turns"):
+            await session.call_many([("read", {"path": "a.txt"})] * 129)
+        async with session.events() as events:
+            assert "tool/call" not in [event.type async for event in events]

@@ -38,7 +38,7 @@ async def test_ps_lists_calls_with_what_they_wait_for(stockade: Stockade, sessio
     await running(session, "one")
     text = shown(await asyncio.to_thread(stockade, "ps"))
     line = next(each for each in text.splitlines() if session.session_id in each)
-    assert line.split()[:4] == [session.session_id, "one", "shell", "running"]
+    assert line.split()[:5] == [session.session_id, "one", session.info.principal, "shell", "running"]
     listed = json.loads(shown(await asyncio.to_thread(stockade, "ps", session.session_id, "--json")))
     assert listed["since_ms"] > session.info.opened_ms
     del listed["since_ms"]
@@ -139,3 +139,16 @@ async def test_lists_without_anything_say_what_to_do_and_unknown_names_what_was_
         for arguments in (("ps", "quiet-sesion"), ("ledger", "quiet-sesion")):
             assert "perhaps quiet-session" in shown(await asyncio.to_thread(stockade, *arguments), 2)
         await daemon.close_session(session.session_id)
+
+
+async def test_sessions_are_listed_with_whose_they_are_in_columns_as_wide_as_they_need(
+    daemon: Daemon, stockade: Stockade, workspace: Path
+) -> None:
+    long = "a-session-with-a-name-of-more-than-twenty-eight-characters"
+    async with daemon.session(workspace, "dev", id=long) as one, daemon.session(workspace, "dev") as two:
+        lines = shown(await asyncio.to_thread(stockade, "sessions")).splitlines()
+        await one.close()
+    first, second = (next(line for line in lines if line.startswith(each.session_id)) for each in (one, two))
+    assert first.split()[1] == second.split()[1] == "open"
+    assert first.index("  open  ") == second.index("  open  ")
+    assert first.split()[4] == second.split()[4] == two.info.principal

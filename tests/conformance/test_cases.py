@@ -108,6 +108,7 @@ def test_the_runner_tells_what_holds_what_fails_and_what_is_missing(tmp_path: Pa
 
 
 READ: Final[dict[str, Any]] = {"tool": "read", "args": {"path": "a"}}
+PLANTED: Final = {"kind": "file", "path": "a", "py": "b'1\\n'"}
 ODD: Final[Sequence[tuple[str, dict[str, Any], str]]] = (
     # Malformed: a fault of the case.
     ("FAIL", {"area": 7}, "`area` must be text"),
@@ -131,6 +132,7 @@ ODD: Final[Sequence[tuple[str, dict[str, Any], str]]] = (
     ("FAIL", {"setup": [{"kind": "file", "path": "b", "b64": "?"}]}, "the runner met"),
     ("FAIL", {"setup": [{"kind": "file", "path": "b", "py": "b''", "mode": "rw"}]}, "the runner met"),
     ("FAIL", {"setup": [{"kind": "config", "deny": "*"}]}, "`deny`"),
+    ("FAIL", {"setup": [{"kind": "config", "allow": "ls"}]}, "`allow`"),
     ("FAIL", {"setup": [{"kind": "config", "approval_timeout_s": "soon"}]}, "the runner met"),
     ("FAIL", {"setup": [{"kind": "config", "umask": "rw"}]}, "the runner met"),
     ("FAIL", {"setup": [{"kind": "daemon_env"}]}, "`vars`"),
@@ -157,7 +159,6 @@ ODD: Final[Sequence[tuple[str, dict[str, Any], str]]] = (
     ("SKIP", {"setup": [{"kind": "config", "colour": "red"}]}, "colour"),
     ("SKIP", {"setup": [{"kind": "config", "pre_hook": "x"}]}, "hooks"),
     ("SKIP", {"setup": [{"kind": "config", "post_hook": "x"}]}, "hooks"),
-    ("SKIP", {"setup": [{"kind": "config", "allow": ["ls"]}]}, "rules for commands"),
     ("SKIP", {"setup": [{"kind": "config", "fault_injection": "ENOSPC"}]}, "'ENOSPC'"),
     ("SKIP", {"setup": [{"kind": "config", "pause": "at noon"}]}, "a way to pause"),
     ("SKIP", {"expect": {"steps": [{"call": 9, "result": "ok"}]}}, "the call 9"),
@@ -165,6 +166,7 @@ ODD: Final[Sequence[tuple[str, dict[str, Any], str]]] = (
     ("SKIP", {"expect": {"result": "fine"}}, "a meaning of"),
     # What the format allows.
     ("PASS", {"expect": {"steps": {"0": {"result": "ok"}}}}, ""),
+    ("PASS", {"setup": [PLANTED, {"kind": "config", "allow": ["ls"]}], "expect": {"result": "ok"}}, ""),
     ("PASS", {"calls": [{**READ, "note": "as a model would"}], "expect": {"result": "ok"}}, ""),
     ("PASS", {"calls": [{"repeat": 0, "call": READ}, READ], "expect": {"result": "ok"}}, ""),
 )  # fmt: skip

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from stockade_client import Call, CallResult, Daemon, NoAnswer, connect
-from stockade_client.approvals import Ask
 from stockade_client.session import Session
+from tests.end_to_end.session_s import asked
 from tests.end_to_end.stockaded import COMMAND_S, Stockaded
 
 TOOL = """
@@ -60,11 +60,6 @@ async def opened(served: Stockaded, workspace: Path) -> AsyncIterator[tuple[Daem
     """A session that stays open when the client goes."""
     async with connect(served.address) as daemon, daemon.session(workspace, "asking", id="s") as session:
         yield daemon, session
-
-
-async def asked(daemon: Daemon) -> Ask:
-    async with asyncio.timeout(COMMAND_S), daemon.approvals("s") as asks:
-        return await anext(asks)
 
 
 async def left(served: KilledWhenAnswered, workspace: Path, tool: str, answer: bool, **arguments: str) -> None:

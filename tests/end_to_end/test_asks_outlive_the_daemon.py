@@ -3,48 +3,30 @@
 import asyncio
 import signal
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from stockade_client import Call, CallResult, Daemon, connect
+from stockade_client import CallResult
 from stockade_client.approvals import Ask
 from stockade_client.errors import AskAlreadyDecided, AskChanged, NotFound
 from stockade_client.session import Session
-from tests.end_to_end.stockaded import COMMAND_S, Stockaded
+from tests.end_to_end.session_s import asked, code, opened, result_of, start_with
+from tests.end_to_end.stockaded import Stockaded
 
 EDIT = {"path": "a.txt", "old_string": "two", "new_string": "2"}
+WAITS = {"asking": 600, "now": 0, "briefly": 1}  # profiles
 END = [signal.SIGKILL, signal.SIGTERM]
 
 
 @pytest.fixture
 def served(stockaded: Stockaded) -> Stockaded:
     """A running daemon whose profile `asking` asks about commands and changes, and `now` does so without a wait."""
-    profiles = stockaded.directory / "profiles"
-    profiles.mkdir()
-    for name, wait_s in (("asking", 600), ("now", 0), ("briefly", 1)):
-        text = f'[approval]\nwrites = "ask"\ncommands = "ask"\nwait_s = {wait_s}\n'
-        (profiles / f"{name}.toml").write_text(text)
-    with stockaded.configuration.open("a") as configuration:
-        configuration.write(f'[profiles]\npaths = ["{profiles}"]\n')
-    stockaded.start()
-    return stockaded
-
-
-@asynccontextmanager
-async def opened(served: Stockaded, workspace: Path, profile: str = "asking") -> AsyncIterator[tuple[Daemon, Session]]:
-    """A session that stays open when the client goes."""
-    async with connect(served.address) as daemon:
-        session = daemon.session(workspace, profile, id="s")
-        yield daemon, await session.__aenter__()
-
-
-async def asked(daemon: Daemon) -> Ask:
-    async with asyncio.timeout(COMMAND_S), daemon.approvals("s") as asks:
-        return await anext(asks)
+    text = '[approval]\nwrites = "ask"\ncommands = "ask"\nwait_s = {}\n'
+    return start_with(stockaded, {name: text.format(wait_s) for name, wait_s in WAITS.items()})
 
 
 async def left(served: Stockaded, workspace: Path, tool: str, number: signal.Signals, **arguments: Any) -> Ask:
@@ -59,12 +41,6 @@ async def left(served: Stockaded, workspace: Path, tool: str, number: signal.Sig
     return ask
 
 
-async def result_of(daemon: Daemon, session: Session) -> CallResult:
-    call = Call(daemon._link, "s", "c", "")
-    async with asyncio.timeout(COMMAND_S):
-        return await call.result()
-
-
 async def story(session: Session) -> list[str]:
     async with session.events() as events:
         return [event.type async for event in events if event.call_id == "c"]
@@ -73,10 +49,6 @@ async def story(session: Session) -> list[str]:
 def value(result: CallResult) -> Any:
     assert result.ok, result.error
     return result.value
-
-
-def code(result: CallResult) -> str:
-    return result.error.code if result.error else "ok"
 
 
 @pytest.mark.parametrize("number", END)
@@ -91,7 +63,7 @@ async def test_a_command_that_was_asked_about_waits_on_as_it_was_and_runs_once(
         assert (ask.ask_id, ask.shown_hash, ask.card) == (before.ask_id, before.shown_hash, before.card)
         assert ask.expires_ms == before.expires_ms
         await ask.decide(True)
-        result = await result_of(daemon, session)
+        result = await result_of(daemon)
         assert result.ok, result.error
         assert value(result)["stdout"] == "approved\n"
         types = await story(session)
@@ -109,7 +81,7 @@ async def test_a_change_that_was_asked_about_is_committed_as_it_was_shown_and_it
         assert (ask.ask_id, ask.shown_hash) == (before.ask_id, before.shown_hash)
         assert "-two\n+2\n" in str(ask.card["difference"])
         await ask.decide(True)
-        result = await result_of(daemon, session)
+        result = await result_of(daemon)
         assert result.ok, result.error
         assert (value(result)["path"], value(result)["replacements"]) == ("a.txt", 1)
         assert "-two\n+2\n" in value(result)["difference"]
@@ -127,7 +99,7 @@ async def test_a_new_file_and_several_edits_have_the_values_that_their_bodies_wo
     await left(served, workspace, "write", signal.SIGKILL, path="new/b.txt", content="hello\n")
     async with opened(served, workspace) as (daemon, session):
         await (await asked(daemon)).decide(True)
-        made = value(await result_of(daemon, session))
+        made = value(await result_of(daemon))
         assert (made["path"], made["created"], made["size"]) == ("new/b.txt", True, 6)
         assert (workspace / "new" / "b.txt").read_text() == "hello\n"
         edits: list[Any] = [
@@ -149,9 +121,9 @@ async def test_a_new_file_and_several_edits_have_the_values_that_their_bodies_wo
 async def test_a_no_after_a_restart_changes_nothing_and_says_why(served: Stockaded, workspace: Path, tool: str) -> None:
     arguments: dict[str, Any] = EDIT if tool == "edit" else {"command": "echo never"}
     await left(served, workspace, tool, signal.SIGKILL, **arguments)
-    async with opened(served, workspace) as (daemon, session):
+    async with opened(served, workspace) as (daemon, _):
         await (await asked(daemon)).decide(False, "not today")
-        result = await result_of(daemon, session)
+        result = await result_of(daemon)
     assert code(result) == "APPROVAL_REJECTED"
     assert "not today" in str(result.error)
     assert (workspace / "a.txt").read_text() == "one\ntwo\nthree\n"
@@ -182,7 +154,7 @@ async def test_time_goes_on_while_there_is_no_daemon(served: Stockaded, workspac
             async with asyncio.timeout(ask.expires_ms / 1000 - time.time()):
                 await asyncio.Event().wait()
         served.start()
-        assert code(await result_of(daemon, session)) == "APPROVAL_EXPIRED"
+        assert code(await result_of(daemon)) == "APPROVAL_EXPIRED"
         with pytest.raises(NotFound):
             await ask.decide(True)
 
@@ -196,7 +168,7 @@ async def test_an_ask_that_does_not_wait_ends_when_no_approver_is_there_after_th
             await anext(asks)
             served.end(signal.SIGKILL)
         served.start()
-        assert code(await result_of(daemon, session)) == "APPROVAL_UNAVAILABLE"
+        assert code(await result_of(daemon)) == "APPROVAL_UNAVAILABLE"
 
 
 async def test_a_daemon_that_is_told_to_stop_takes_back_what_does_not_wait(served: Stockaded, workspace: Path) -> None:
@@ -205,7 +177,7 @@ async def test_a_daemon_that_is_told_to_stop_takes_back_what_does_not_wait(serve
         await anext(asks)
         served.end()
         served.start()
-        assert code(await result_of(daemon, session)) == "ABORTED_BEFORE_DISPATCH"
+        assert code(await result_of(daemon)) == "ABORTED_BEFORE_DISPATCH"
 
 
 def script_changes(workspace: Path, directory: Path) -> None:
@@ -228,7 +200,7 @@ async def test_what_was_shown_and_has_changed_before_the_daemon_is_there_again_i
         served.end(signal.SIGKILL)
         change(workspace, served.directory)
         served.start()
-        assert code(await result_of(daemon, session)) == "APPROVAL_MISMATCH"
+        assert code(await result_of(daemon)) == "APPROVAL_MISMATCH"
         with pytest.raises(AskChanged):
             await ask.decide(True)
         assert "call/dispatched" not in await story(session)
@@ -245,7 +217,7 @@ async def test_a_file_that_changed_while_there_was_no_daemon_is_not_overwritten(
         (workspace / "a.txt").write_text("one\ntwo\nthree\nfour\n")
         served.start()
         await ask.decide(True)
-        assert code(await result_of(daemon, session)) == "FS_STALE_VERSION"
+        assert code(await result_of(daemon)) == "FS_STALE_VERSION"
     assert (workspace / "a.txt").read_text() == "one\ntwo\nthree\nfour\n"
 
 

@@ -20,9 +20,10 @@ from tests.faults.judge import judged, left_over
 from tests.faults.load import Job, load, told
 from tests.faults.points import Fault, drawn
 
+# What commands change is discarded here; commits of it have a campaign of their own, tests/kills.
 PROFILES: Final = {
-    "goes-ahead": 'extends = "dev"\nwiden = ["approval.writes"]\n[approval]\nwrites = "allow"\n',
-    "asks": 'extends = "dev"\n[approval]\ncommands = "ask"\n',
+    "goes-ahead": 'extends = "dev"\nwiden = ["approval.writes"]\n[approval]\nwrites = "allow"\neffects = "discard"\n',
+    "asks": 'extends = "dev"\n[approval]\ncommands = "ask"\neffects = "discard"\n',
 }
 JOBS: Final = 4
 STORY: Final = 28  # runs on one state

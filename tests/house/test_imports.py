@@ -36,6 +36,7 @@ GROUND = [
     "removing",
     "principals",
     "listening",
+    "command_names",
 ]
 ROOMS = ["policy", "registry", "gate", "sandbox", "profiles", "ledger"]
 # Modules that put the rooms together, and the settings that they are given: they may import everything.

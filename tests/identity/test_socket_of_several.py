@@ -93,3 +93,17 @@ async def test_sessions_of_before_belong_to_the_daemons_own_user(tmp_path: Path)
         sessions = Sessions(ledger, pool, rules)
         assert await sessions.owner("old") == "uid:7"
         sessions.close()
+
+
+def test_a_directory_that_was_made_goes_with_the_daemon_unless_somebody_uses_it(tmp_path: Path) -> None:
+    socket = tmp_path / "made" / "d.sock"
+    with socket_of_our_own(socket):
+        pass
+    assert not socket.parent.exists()
+    with socket_of_our_own(socket):
+        (socket.parent / "another.sock").touch()
+    assert socket.parent.exists()
+    (socket.parent / "another.sock").unlink()
+    with socket_of_our_own(socket):
+        pass
+    assert socket.parent.exists()  # it was there before

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from stockade_daemon.policy.decisions import Allow, Ask, Deny, PreDecision
+from stockade_daemon.policy.executables import Surroundings
 from stockade_daemon.policy.guards import Guards
 from stockade_daemon.policy.intents import IntentPoint
-from stockade_daemon.policy.profile_rules import by_profile, changes_by_profile
+from stockade_daemon.policy.profile_rules import ByProfile, changes_by_profile
 from stockade_daemon.policy.subjects import Change, Intended, Judged
 from stockade_daemon.policy.waterfall import Next, Waterfall
 from stockade_daemon.profiles import read as profiles
@@ -17,6 +18,7 @@ from stockade_daemon.registry.registry import Registry
 from stockade_daemon.values import Call, Session
 
 REGISTRY = Registry.load()
+by_profile = ByProfile(lambda session: Surroundings(session.workspace, {"PATH": "/usr/bin:/bin"}, ("/usr", "/bin")))
 DEV = profiles.load("dev", directories=[profiles.shipped()])
 
 

@@ -57,6 +57,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "approval.commands": DECISIONS,
     "approval.effects": st.sampled_from(["discard", "ask", "commit"]),
     "approval.wait_s": st.integers(0, 2),
+    "commands.allow": some(["git status", "git *", "git log -1", "python3 x.py", "python3 *"]),
     "layers.required": some(["user", "uts", "cgroup"]),
     "syscalls.groups": some(list(keys.SYSCALL_GROUPS[6:])).map(lambda more: [*keys.WANTED_GROUPS, *more]),
 }
@@ -95,12 +96,25 @@ def allowed(profile: Profile) -> dict[str, Any]:
         "calls": set(profile.syscalls),
         "network": {"none": 0, "loopback": 1, "host": 2}[profile.network],
         "doing without": set(keys.LAYERS) - set(profile.required_layers),
+        "unasked": unasked(profile),
         "effects": {"discard": 0, "ask": 1, "commit": 2}[profile.approval.effects],
         "wait_s": profile.approval.wait_s,
         **{kind: order[getattr(profile.approval, kind)] for kind in ("reads", "writes", "commands")},
         **{f"limit {name}": getattr(profile.limits, name) for name in profile.limits.__slots__},
         **{f"budget {name}": getattr(profile.budget, name) for name in profile.budget.__slots__},
     }
+
+
+def unasked(profile: Profile) -> set[str]:
+    """Which of a few commands nobody is asked about."""
+    some = {"git status", "git log -1", "git log", "python3 x.py", "another"}
+    match profile.approval.commands:
+        case "allow":
+            return some
+        case "deny":
+            return set()
+    wide = {"git status", "git log"} if "git *" in profile.command_rules else set()
+    return wide | (some & set(profile.command_rules))
 
 
 def no_more(child: Profile, parent: Profile) -> list[str]:

@@ -2,16 +2,15 @@
 
 import json
 from dataclasses import asdict
-from datetime import UTC, datetime
 
 import click
 
 import stockade_client as client
 from stockade_client.commands import options
+from stockade_client.commands.columns import in_columns, moment
 from stockade_client.commands.naming import the_session
 from stockade_client.commands.running import OK, run, the_running_daemon
 from stockade_client.streams import complain
-from stockade_client.visible import visible
 
 
 @click.command()
@@ -28,9 +27,12 @@ def command(session: str | None, as_json: bool) -> None:
             if session is not None:
                 await the_session(daemon, session)
             calls = await daemon.calls(session or "")
-            for call in calls:
-                print(json.dumps(asdict(call), ensure_ascii=False) if as_json else _line(call))
-            if not as_json:
+            if as_json:
+                for call in calls:
+                    print(json.dumps(asdict(call), ensure_ascii=False))
+            else:
+                whose = {each.session_id: each.principal for each in await daemon.sessions()}
+                in_columns([_row(call, whose.get(call.session_id) or "-") for call in calls])
                 _say_what_to_do([call for call in calls if call.waits_for == "approval"], some=bool(calls))
         return OK
 
@@ -48,15 +50,12 @@ def _say_what_to_do(asking: "list[client.CallUnderWay]", *, some: bool) -> None:
         complain(f"{len(asking)} {wait} for an answer; `stockade approve` shows what is asked, and takes yes or no")
 
 
-def _line(call: "client.CallUnderWay") -> str:
-    since = datetime.fromtimestamp(call.since_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+def _row(call: "client.CallUnderWay", whose: str) -> list[str]:
     waits = {
         "turn": f"waits for the calls before it in turn {call.turn_id}",
         "approval": f"waits for an answer to {call.ask_id}",
         "worker": "waits for a worker",
-    }.get(call.waits_for, "")
-    job = f"job of {call.parent}" if call.parent else ""
+    }.get(call.waits_for, f"job of {call.parent}" if call.parent else "")
     title = call.card.get("title")
     what = title if isinstance(title, str) and title else call.tool
-    line = f"{call.session_id:<28} {call.call_id:<24} {call.tool:<12} {call.state:<8} {since}  {what}"
-    return visible(" ".join(f"{line}  {job or waits}".rstrip().splitlines()))
+    return [call.session_id, call.call_id, whose, call.tool, call.state, moment(call.since_ms), what, waits]

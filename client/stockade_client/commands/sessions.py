@@ -2,14 +2,14 @@
 
 import json
 from dataclasses import asdict
-from datetime import UTC, datetime
 
 import click
 
+import stockade_client as client
 from stockade_client.commands import options
+from stockade_client.commands.columns import in_columns, moment
 from stockade_client.commands.running import OK, run, the_running_daemon
 from stockade_client.streams import complain
-from stockade_client.visible import visible
 
 
 @click.command()
@@ -22,15 +22,18 @@ def command(as_json: bool) -> None:
             sessions = sorted(await daemon.sessions(), key=lambda each: each.opened_ms)
             if not sessions and not as_json:
                 complain("there are no sessions that you may see; `stockade call` and `stockade exec` open one")
-            for session in sessions:
-                if as_json:
+            if as_json:
+                for session in sessions:
                     print(json.dumps(asdict(session), ensure_ascii=False))
-                    continue
-                opened = datetime.fromtimestamp(session.opened_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
-                print(
-                    f"{session.session_id:<28} {session.state:<6} {opened}  {session.profile:<10} "
-                    f"{session.last_seq:>6} events  {visible(session.workspace)}"
-                )
+            else:
+                in_columns([_row(session) for session in sessions], right=(5,))
         return OK
 
     run(body)
+
+
+def _row(session: "client.SessionInfo") -> list[str]:
+    events = f"{session.last_seq} events"
+    whose = session.principal or "-"
+    when = moment(session.opened_ms)
+    return [session.session_id, session.state, when, whose, session.profile, events, session.workspace]

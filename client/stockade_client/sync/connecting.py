@@ -28,6 +28,7 @@ class Inspection(Face[inspection.Inspection]):
     explain = waiting(inspection.Inspection.explain)
     check = waiting(inspection.Inspection.check)
     probe = waiting(inspection.Inspection.probe)
+    judge = waiting(inspection.Inspection.judge)
 
 
 class Daemon(Face[connection.Daemon]):

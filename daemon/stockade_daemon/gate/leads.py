@@ -17,6 +17,7 @@ from typing import Final
 
 from stockade_daemon.errors import Refusal
 from stockade_daemon.gate import directories, repositories
+from stockade_daemon.gate.names import joined
 from stockade_daemon.gate.paths import resolve
 from stockade_daemon.gate.steps import MATCHED, States, Steps
 from stockade_daemon.gate.workspace import Workspace
@@ -69,11 +70,11 @@ def ways(workspace: Workspace, steps: Steps) -> Iterator[Way]:
         for name in found.below:
             further = _further(steps, states, name)
             if further:
-                linked.append((_joined(path, name), further))
+                linked.append((joined(path, name), further))
         for name in found.links:
             further = _further(steps, states, name)
             if further:
-                yield from _followed(workspace, steps, _joined(path, name), further, linked)
+                yield from _followed(workspace, steps, joined(path, name), further, linked)
 
 
 def _links(workspace: Workspace, steps: Steps) -> Iterator[tuple[bytes, States]]:
@@ -87,14 +88,14 @@ def _links(workspace: Workspace, steps: Steps) -> Iterator[tuple[bytes, States]]
             if repository and name.lower() == b"objects":
                 continue  # many directories, and nothing in them that git obeys
             setting = repository and name.lower() in repositories.SETTINGS
-            todo.append((_joined(path, name), MATCHED if setting else steps.step(states, name)))
+            todo.append((joined(path, name), MATCHED if setting else steps.step(states, name)))
         for name in found.links:
             if repository and name.lower() in repositories.SETTINGS:
-                yield _joined(path, name), MATCHED
+                yield joined(path, name), MATCHED
             else:
                 further = _further(steps, states, name)
                 if further:
-                    yield _joined(path, name), further
+                    yield joined(path, name), further
 
 
 def _followed(
@@ -158,7 +159,3 @@ def _further(steps: Steps, states: States, name: bytes) -> States:
     """The states after a name, without what holds of every directory anyway."""
     states = steps.step(states, name)
     return states if states == MATCHED else states - steps.everywhere
-
-
-def _joined(above: bytes, name: bytes) -> bytes:
-    return above + b"/" + name if above else name

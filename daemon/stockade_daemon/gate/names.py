@@ -62,6 +62,11 @@ def _escape(character: str) -> str:
     return character.encode("unicode_escape").decode("ascii")
 
 
+def joined(above: bytes, name: bytes) -> bytes:
+    """A path below another one, which may be the root of the workspace: the empty path."""
+    return above + b"/" + name if above else name
+
+
 def body_of(key: str, name: bytes) -> dict[str, Json]:
     """`name` for an event's body: text under `key`, and under `key`_b64 its bytes where text cannot carry them."""
     try:

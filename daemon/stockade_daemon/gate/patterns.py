@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Final, TypeAlias
 
 from stockade_daemon.gate import syscalls
-from stockade_daemon.gate.names import encoded
+from stockade_daemon.gate.names import encoded, joined
 from stockade_daemon.gate.workspace import Workspace
 
 # One name's pattern, as the pieces between its stars.
@@ -91,7 +91,7 @@ def below(workspace: Workspace, directory: bytes) -> Iterator[tuple[bytes, os.st
     while todo:
         above = todo.pop()
         for name, status in entries(workspace, above):
-            path = _joined(above, name)
+            path = joined(above, name)
             yield path, status
             if stat.S_ISDIR(status.st_mode):
                 todo.append(path)
@@ -109,7 +109,7 @@ def _step(
     for name, status in entries(workspace, above):
         if not deep and not fits(name, head):
             continue
-        path = _joined(above, name)
+        path = joined(above, name)
         if not rest:
             found.add(path)
         elif stat.S_ISDIR(status.st_mode):
@@ -137,10 +137,6 @@ def opened(workspace: Workspace, directory: bytes) -> int:
                 errno.ENOTDIR, os.strerror(errno.ENOTDIR), directory
             ) from error  # a link since it was listed
         raise
-
-
-def _joined(above: bytes, name: bytes) -> bytes:
-    return above + b"/" + name if above else name
 
 
 def _slashes(name: bytes) -> Iterator[int]:

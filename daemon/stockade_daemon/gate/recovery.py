@@ -9,20 +9,18 @@ import os
 import stat
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Literal, TypeAlias
 
 from stockade_daemon.errors import Refusal
 from stockade_daemon.gate import syscalls
 from stockade_daemon.gate.content import Snapshot, take, take_open
 from stockade_daemon.gate.effects import undo
+from stockade_daemon.gate.effects.undo import Proof as Proof
 from stockade_daemon.gate.names import encoded, of_body
 from stockade_daemon.gate.paths import Resolved, resolve
 from stockade_daemon.gate.publish import overwrite, settled
 from stockade_daemon.gate.temporary import PREFIX
 from stockade_daemon.gate.workspace import Workspace
 from stockade_daemon.values import Json
-
-Proof: TypeAlias = Literal["none", "applied", "unknown"]
 
 
 def prove(workspace: Workspace, begun: Mapping[str, Json]) -> Proof:

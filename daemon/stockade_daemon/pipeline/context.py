@@ -21,7 +21,7 @@ from stockade_daemon.policy.decisions import PostDecision, PreDecision
 from stockade_daemon.policy.guards import Guards
 from stockade_daemon.policy.intents import IntentPoint
 from stockade_daemon.policy.subjects import Finished, Intended, Judged, Transaction
-from stockade_daemon.policy.waterfall import Waterfall
+from stockade_daemon.policy.waterfall import Listener, Waterfall
 from stockade_daemon.registry.generations import Generations
 from stockade_daemon.registry.registry import Registry
 from stockade_daemon.sandbox.pool import Pool
@@ -116,6 +116,7 @@ class Services:
     areas: Areas
     durability: Durability  # what the ledger and those outputs survive
     pre_execute: Waterfall[Judged, PreDecision]
+    by_profile: Listener[Judged, PreDecision]  # the outermost of these listeners, for profiles that others choose
     guards: Guards[Judged]
     execute: Waterfall[Judged, Outcome]
     edit_intent: IntentPoint[Intended]

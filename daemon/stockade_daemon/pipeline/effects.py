@@ -13,16 +13,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
-from stockade_daemon.errors import Aborted, ExtensionFailed, GateRefusal, PolicyRefusal, Refusal
+from stockade_daemon.errors import Aborted, GateRefusal, PolicyRefusal, Refusal
 from stockade_daemon.gate.effects.mark import Mark
-from stockade_daemon.gate.effects.transactions import Prospect
+from stockade_daemon.gate.effects.transactions import Prospect, Witness
 from stockade_daemon.gate.effects.values import Effect, Made, Plan
 from stockade_daemon.gate.names import told, visible
 from stockade_daemon.pipeline import cards
 from stockade_daemon.pipeline.binding import Bound, bound
 from stockade_daemon.pipeline.context import CallUnderWay, Services
 from stockade_daemon.pipeline.effects_shown import for_effects
-from stockade_daemon.pipeline.guard import broken, guard_transaction
+from stockade_daemon.pipeline.guard import decided, guard_transaction
 from stockade_daemon.pipeline.staged_effects import StagedEffects, pack
 from stockade_daemon.pipeline.stop import Stopped
 from stockade_daemon.policy.decisions import Ask, Deny, PreDecision, recorded
@@ -81,7 +81,8 @@ async def settle(
             prospect = await under_way.live.gate.transactions.plan(made, since, exact=exact)
             plan = prospect.plan
             if plan.effects or plan.steps:
-                await _settled(services, judged, under_way, prospect, since, whose, done)
+                staged = StagedEffects(made, since, plan.digest, whose, done)
+                await _settled(services, judged, under_way, prospect, staged)
     except Refusal as refusal:
         if plan is not None:
             return _told(plan, "refused", f"changes made by this {whose} were not committed", refusal)
@@ -134,13 +135,7 @@ def _told(plan: Plan, disposition: str, what: str, refusal: Refusal | None = Non
 
 
 async def _settled(
-    services: Services,
-    judged: Judged,
-    under_way: CallUnderWay,
-    prospect: Prospect,
-    since: Mark,
-    whose: str,
-    done: Outcome,
+    services: Services, judged: Judged, under_way: CallUnderWay, prospect: Prospect, staged: StagedEffects
 ) -> None:
     around: Bound | None = None
     decision = await decide(services, judged, prospect)
@@ -152,9 +147,9 @@ async def _settled(
             reason = "; ".join(each for each in (why, reason) if each)
     if reason:
         if judged.session.profile.approval.effects != "ask":
-            prospect = await under_way.live.gate.transactions.plan(prospect.made, since, exact=True)
+            prospect = await under_way.live.gate.transactions.plan(prospect.made, staged.since, exact=True)
         try:
-            prospect, around = await _ask(services, judged, under_way, prospect, since, whose, done, reason)
+            prospect, around = await _ask(services, judged, under_way, prospect, staged, reason)
         except PolicyRefusal as refusal:
             if isinstance(decision, Ask):
                 raise
@@ -163,22 +158,15 @@ async def _settled(
             raise PolicyRefusal(refusal.code, f"{reason}; {refusal.message}") from refusal
     await commit(services, judged, under_way, prospect, around)
     if around is not None:
-        await asyncio.to_thread(forget, kept_at(services.kept, judged))
+        await asyncio.to_thread(remove_tree, kept_at(services.kept, judged))
 
 
 _REMEDY: Final = "Leave these names as they are, or have a person answer who may approve."
 
 
 async def decide(services: Services, judged: Judged, prospect: Prospect) -> PreDecision:
-    """What the listeners say of all of it together, recorded. One that breaks has denied."""
-    decision: PreDecision
-    try:
-        decision = await services.effects_intent.decide(Transaction(judged, changes(prospect.plan)))
-    except Refusal as refusal:
-        decision = Deny(refusal.message, refusal.code)
-    except ExtensionFailed as failure:
-        denied = broken(failure)
-        decision = Deny(denied.message, denied.code)
+    """What the listeners say of all of it together, recorded."""
+    decision = await decided(services.effects_intent, Transaction(judged, changes(prospect.plan)))
     plan = prospect.plan
     body: dict[str, Json] = {"path": plan.summary, "transaction": plan.digest, "effects": len(plan.effects)}
     body["protected"] = [f"{told(path)} {why}" for path, why in plan.reasons]
@@ -211,7 +199,7 @@ async def commit(
         await services.ledger.append(session_id, "fs/committed", call_id, body)
 
     await under_way.live.gate.transactions.commit(
-        prospect, services.areas, begun=begun, allowed=allowed, done=done, power=services.durability == "power"
+        prospect, services.areas, Witness(begun, allowed, done), power=services.durability == "power"
     )
 
 
@@ -220,9 +208,7 @@ async def _ask(
     judged: Judged,
     under_way: CallUnderWay,
     prospect: Prospect,
-    since: Mark,
-    whose: str,
-    done: Outcome,
+    staged: StagedEffects,
     reason: str,
 ) -> tuple[Prospect, Bound]:
     """Somebody is shown all of it; what is shown waits in a place that outlives the daemon."""
@@ -234,7 +220,7 @@ async def _ask(
         card = await asyncio.to_thread(
             for_effects, cards.for_arguments(judged, reason), prospect, under_way.live.workspace
         )
-        staged = StagedEffects(prospect.made, since, prospect.plan.digest, whose, done)
+        staged = replace(staged, made=prospect.made, digest=prospect.plan.digest)
         await services.approvals.ask(
             judged.session,
             judged.call.call_id,
@@ -245,10 +231,10 @@ async def _ask(
             standing=around.standing,
         )
     except Aborted as aborted:
-        await asyncio.to_thread(forget, place)
+        await asyncio.to_thread(remove_tree, place)
         raise Aborted("ABORTED", aborted.message) from aborted
     except Refusal:
-        await asyncio.to_thread(forget, place)
+        await asyncio.to_thread(remove_tree, place)
         raise
     return prospect, around
 
@@ -273,13 +259,8 @@ def tidy(services: Services, going_on: Collection[tuple[str, str]]) -> None:
 
 
 def _keep(upper: str, place: Path) -> None:
-    forget(place)
-    os.rename(upper, place)
-
-
-def forget(place: Path) -> None:
-    """Removes what waited for an answer. Raises OSError."""
     remove_tree(place)
+    os.rename(upper, place)
 
 
 def changes(plan: Plan) -> tuple[Change, ...]:

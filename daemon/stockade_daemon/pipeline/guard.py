@@ -5,6 +5,8 @@ import logging
 from stockade_daemon.errors import ExtensionFailed, PolicyRefusal, Refusal
 from stockade_daemon.pipeline.context import CallUnderWay, Services
 from stockade_daemon.policy.budget import within
+from stockade_daemon.policy.decisions import Deny, PreDecision
+from stockade_daemon.policy.intents import IntentPoint, Subject
 from stockade_daemon.policy.subjects import Judged, Transaction
 from stockade_daemon.values import Json
 
@@ -53,6 +55,17 @@ def guard_transaction(services: Services, transaction: Transaction) -> None:
     services.ledger.note(judged.session.session_id, "policy/transaction", judged.call.call_id, body)
     if refusal is not None:
         raise refusal
+
+
+async def decided(point: IntentPoint[Subject], subject: Subject) -> PreDecision:
+    """What an extension point's listeners say. One that breaks has denied."""
+    try:
+        return await point.decide(subject)
+    except Refusal as refusal:
+        return Deny(refusal.message, refusal.code)
+    except ExtensionFailed as failure:
+        refused = broken(failure)
+        return Deny(refused.message, refused.code)
 
 
 def broken(failure: ExtensionFailed) -> PolicyRefusal:

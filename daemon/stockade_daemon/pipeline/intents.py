@@ -10,12 +10,12 @@ nothing is.
 import asyncio
 from collections.abc import Callable, Mapping
 
-from stockade_daemon.errors import Aborted, ExtensionFailed, PolicyRefusal, Refusal
+from stockade_daemon.errors import Aborted, PolicyRefusal
 from stockade_daemon.gate.intents import Committed, EditIntent, Planned, WriteIntent
 from stockade_daemon.pipeline import cards
 from stockade_daemon.pipeline.binding import Bound, bound
 from stockade_daemon.pipeline.context import CallUnderWay, Services
-from stockade_daemon.pipeline.guard import broken, guard_transaction
+from stockade_daemon.pipeline.guard import decided, guard_transaction
 from stockade_daemon.pipeline.staging import Staged, pack
 from stockade_daemon.pipeline.stop import Stopped
 from stockade_daemon.policy.decisions import Ask, Deny, PreDecision, recorded
@@ -109,15 +109,8 @@ async def _commit(
 async def _decide(
     services: Services, intended: Intended, planned: Planned, point: IntentPoint[Intended]
 ) -> PreDecision:
-    """What the listeners say, recorded. One that breaks has denied."""
-    decision: PreDecision
-    try:
-        decision = await point.decide(intended)
-    except Refusal as refusal:
-        decision = Deny(refusal.message, refusal.code)
-    except ExtensionFailed as failure:
-        refused = broken(failure)
-        decision = Deny(refused.message, refused.code)
+    """What the listeners say, recorded."""
+    decision = await decided(point, intended)
     body = planned.body() | {"added": planned.added, "removed": planned.removed} | recorded(decision)
     judged = intended.judged
     services.ledger.note(judged.session.session_id, point.name, judged.call.call_id, body)

@@ -9,7 +9,6 @@ from stockade_daemon.pipeline.context import CallUnderWay, Services
 from stockade_daemon.pipeline.narrow import narrow
 from stockade_daemon.pipeline.rewrite import rewrite, same
 from stockade_daemon.policy.decisions import Allow, Ask, Deny, PreDecision, check_said, recorded
-from stockade_daemon.policy.profile_rules import by_profile
 from stockade_daemon.policy.subjects import Judged
 from stockade_daemon.values import Json
 
@@ -75,4 +74,4 @@ async def _narrowed(
     async def decided() -> PreDecision:
         return decision
 
-    return await by_profile(narrower, decided), narrower
+    return await services.by_profile(narrower, decided), narrower

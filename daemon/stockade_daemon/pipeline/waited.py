@@ -29,6 +29,7 @@ from stockade_daemon.pipeline.staged_effects import StagedEffects
 from stockade_daemon.pipeline.staging import Staged, unpack
 from stockade_daemon.policy.asks import Ask
 from stockade_daemon.policy.subjects import Judged
+from stockade_daemon.removing import remove_tree
 from stockade_daemon.values import Body, Event, Json, Outcome
 
 _ASKED: Final = "approval/asked"
@@ -121,12 +122,7 @@ async def finish(services: Services, judged: Judged, under_way: CallUnderWay, ke
     assert kept.staged is not None
     around = await _bound(services, judged, under_way, kept)
     try:
-        try:
-            await services.approvals.resume(
-                kept.ask, kept.wait_s, judged.session, under_way.stop.requested, standing=around.standing
-            )
-        except Aborted as aborted:
-            raise Aborted("ABORTED", aborted.message) from aborted
+        await _answered(services, judged, under_way, kept, around)
         done = await intents.approved(services, judged, under_way, kept.staged, around)
     except Refusal as refusal:
         return replace(outcomes.refused(refusal), effects=_effects(kept.committed))
@@ -144,6 +140,16 @@ async def finish(services: Services, judged: Judged, under_way: CallUnderWay, ke
     return replace(outcomes.failed("TOOL_OUTCOME_UNKNOWN", _unknown(effects)), effects=effects)
 
 
+async def _answered(services: Services, judged: Judged, under_way: CallUnderWay, kept: Waited, around: Bound) -> None:
+    """Returns on a yes. The body has run, so a stop is no longer "before dispatch". Raises Refusal; Parked."""
+    try:
+        await services.approvals.resume(
+            kept.ask, kept.wait_s, judged.session, under_way.stop.requested, standing=around.standing
+        )
+    except Aborted as aborted:
+        raise Aborted("ABORTED", aborted.message) from aborted
+
+
 async def _finish_effects(
     services: Services, judged: Judged, under_way: CallUnderWay, kept: Waited, staged: StagedEffects
 ) -> Outcome:
@@ -151,16 +157,11 @@ async def _finish_effects(
     around = await _bound(services, judged, under_way, kept)
     done = staged.done
     try:
-        try:
-            await services.approvals.resume(
-                kept.ask, kept.wait_s, judged.session, under_way.stop.requested, standing=around.standing
-            )
-        except Aborted as aborted:
-            raise Aborted("ABORTED", aborted.message) from aborted
+        await _answered(services, judged, under_way, kept, around)
         came = await effects.approved(services, judged, under_way, staged, around)
     except Refusal as refusal:
         came = effects.Came({"effects": [], "effects_total": 0, "effects_disposition": "refused"}, (), refusal)
-    await asyncio.to_thread(effects.forget, effects.kept_at(services.kept, judged))
+    await asyncio.to_thread(remove_tree, effects.kept_at(services.kept, judged))
     value = {**done.value, **came.listed} if isinstance(done.value, Mapping) else done.value
     if came.refusal is None:
         return replace(done, value=value, content=(*done.content, *came.content))

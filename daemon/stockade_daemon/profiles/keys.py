@@ -7,6 +7,8 @@ than that one does. docs/profiles.md shows the same list; a test keeps them equa
 import re
 from typing import Any, Final
 
+from stockade_daemon.profiles.command_rule import MOST as MOST_RULES
+from stockade_daemon.profiles.command_rule import RULE, command_rule
 from stockade_daemon.profiles.patterns import PATTERN, workspace_pattern
 from stockade_daemon.profiles.secrets import MOST as MOST_SECRETS
 from stockade_daemon.profiles.secrets import secret_file, secret_name
@@ -331,6 +333,14 @@ WAIT_S = Key(
     "How long an ask waits for somebody who can answer; 0: the call is refused at once when nobody is there.",
 )
 
+COMMAND_RULES: Final[Key[tuple[str, ...]]] = Key(
+    "commands.allow",
+    several(command_rule, most=MOST_RULES),
+    (),
+    f"array of {RULE}",
+    'Commands of `shell` that run unasked where `approval.commands` is "ask": every simple command has a rule.',
+)
+
 REQUIRED: Final[Key[tuple[str, ...]]] = Key(
     "layers.required",
     several(one_of(*LAYERS), most=len(LAYERS)),
@@ -383,6 +393,7 @@ KEYS: Final[tuple[Key[Any], ...]] = (
     COMMANDS,
     EFFECTS,
     WAIT_S,
+    COMMAND_RULES,
     REQUIRED,
     SYSCALLS,
 )

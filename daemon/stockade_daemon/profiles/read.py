@@ -206,6 +206,7 @@ def _profile(files: Sequence[File]) -> Profile:
             effects=at[keys.EFFECTS],
             wait_s=at[keys.WAIT_S],
         ),
+        command_rules=at[keys.COMMAND_RULES],
         required_layers=at[keys.REQUIRED],
     )
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from stockade_daemon.profiles import keys
+from stockade_daemon.profiles.command_rule import covers
 from stockade_daemon.values import Decision, Effects, Profile
 
 # What the child allows beyond the parent, as the end of a sentence; empty: nothing.
@@ -95,6 +96,14 @@ def _secrets(child: Profile, parent: Profile) -> str:
     return f"gives {', '.join(more)}" if more else ""
 
 
+def _commands(child: Profile, parent: Profile) -> str:
+    """Rules count where commands are asked about; `approval.commands` itself is another key."""
+    if child.approval.commands != "ask" or parent.approval.commands != "ask":
+        return ""
+    more = [rule for rule in child.command_rules if not any(covers(each, rule) for each in parent.command_rules)]
+    return f"allows {', '.join(more)}" if more else ""
+
+
 RULES: Final[dict[str, Rule]] = {
     keys.SYSTEM.name: _subset("shows", lambda profile: profile.system),
     keys.MOUNTS.name: _subset("shows", lambda profile: profile.mounts),
@@ -126,6 +135,7 @@ RULES: Final[dict[str, Rule]] = {
     keys.EFFECTS.name: _no_later(_EFFECTS, lambda profile: profile.approval.effects),
     # Who waits longer may still be answered where the other is refused.
     keys.WAIT_S.name: _at_most(lambda profile: profile.approval.wait_s),
+    keys.COMMAND_RULES.name: _commands,
     keys.REQUIRED.name: _superset("does without", lambda profile: profile.required_layers),
     keys.SYSCALLS.name: _subset("lets through", lambda profile: profile.syscalls),
 }

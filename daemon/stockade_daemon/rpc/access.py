@@ -43,6 +43,7 @@ ROLES: Final[Mapping[str, frozenset[Role]]] = {
     "Profiles.Explain": _ALL,
     "Profiles.Check": _ALL,
     "Profiles.Probe": _ADMINS,
+    "Profiles.JudgeCommand": _AGENTS,
 }
 
 

@@ -4,7 +4,7 @@ import fcntl
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from stockade_daemon.errors import ConfigurationError
@@ -13,16 +13,18 @@ from stockade_daemon.principals import broker
 
 @contextmanager
 def socket_of_our_own(socket: Path, *, shared: bool = False) -> Iterator[None]:
-    """Holds the socket's lock, so that one daemon at most serves it; removes the socket at the end.
+    """Holds the socket's lock, so that one daemon at most serves it; removes the socket at the end,
+    and its directory if it was made here and is empty.
 
     shared: others may come through its directory, which is made so, and nobody else may write it.
 
     Raises ConfigurationError: another daemon serves it, or its directory is open to others.
     """
-    directory = socket.parent
+    directory, made = socket.parent, False
     try:
         try:
             directory.mkdir(mode=0o700, parents=True)
+            made = True
             if shared:
                 directory.chmod(0o711)
         except FileExistsError:
@@ -46,6 +48,9 @@ def socket_of_our_own(socket: Path, *, shared: bool = False) -> Iterator[None]:
             _remove(Path(f"{socket}.lock"))
     finally:
         os.close(lock)
+        if made:
+            with suppress(OSError):  # somebody else has put something there, or removed it
+                directory.rmdir()
 
 
 def _check(directory: Path, found: os.stat_result, *, shared: bool) -> None:

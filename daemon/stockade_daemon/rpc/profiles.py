@@ -6,6 +6,7 @@ from typing import Any
 
 from stockade.v1 import profiles_pb2, profiles_pb2_grpc
 from stockade_daemon.errors import ConfigurationError, Mistake, RequestError, SandboxFailure
+from stockade_daemon.pipeline.judging import judge_command
 from stockade_daemon.pipeline.named_profiles import NamedProfiles
 from stockade_daemon.pipeline.probe import probe
 from stockade_daemon.pipeline.rules import Rules
@@ -18,7 +19,7 @@ from stockade_daemon.rpc.access import Access
 from stockade_daemon.rpc.methods import unary
 from stockade_daemon.rpc.turns import Turns
 from stockade_daemon.sandbox.pool import Pool
-from stockade_daemon.values import Principal, Profile
+from stockade_daemon.values import Json, Principal, Profile
 
 
 class ProfilesService(profiles_pb2_grpc.ProfilesServicer):
@@ -95,12 +96,7 @@ class ProfilesService(profiles_pb2_grpc.ProfilesServicer):
     async def Probe(
         self, request: profiles_pb2.ProbeProfileRequest, context: Any, me: Principal
     ) -> profiles_pb2.ProbeProfileResponse:
-        if request.profile.WhichOneof("choice") == "text" and not self._rules.private:
-            raise RequestError(
-                "PERMISSION_DENIED",
-                "this daemon runs profiles by name only; ask its admin to add the file, or use a private daemon "
-                "(--private)",
-            )
+        self._check_text(request.profile)
         profile = await self._as_it_is(request.profile)
         try:
             async with self._turns.turn():
@@ -116,6 +112,37 @@ class ProfilesService(profiles_pb2_grpc.ProfilesServicer):
             ],
             layers=wire.layers(probed.layers),
         )
+
+    @unary
+    async def JudgeCommand(
+        self, request: profiles_pb2.JudgeCommandRequest, context: Any, me: Principal
+    ) -> profiles_pb2.JudgeCommandResponse:
+        # A text says where programs are looked for, with the rights of the daemon.
+        self._check_text(request.profile)
+        if bool(request.command) == bool(request.argv):
+            raise RequestError("INVALID_ARGUMENT", "give exactly one of command and argv")
+        profile, _ = await self._in_force(request.profile)
+        workspace = await asyncio.to_thread(self._rules.open_workspace, request.workspace, me)
+        path = workspace.path
+        workspace.close()
+        arguments: dict[str, Json] = {"argv": tuple(request.argv)} if request.argv else {"command": request.command}
+        judged = await asyncio.to_thread(judge_command, profile, path, arguments)
+        return profiles_pb2.JudgeCommandResponse(
+            decision=judged.decision,
+            reason=judged.reason,
+            commands=[
+                profiles_pb2.JudgedCommand(text=each.text, rule=each.rule, reason=each.reason, program=each.program)
+                for each in judged.verdicts
+            ],
+        )
+
+    def _check_text(self, chosen: profiles_pb2.ProfileChoice) -> None:
+        if chosen.WhichOneof("choice") == "text" and not self._rules.private:
+            raise RequestError(
+                "PERMISSION_DENIED",
+                "this daemon runs profiles by name only; ask its admin to add the file, or use a private daemon "
+                "(--private)",
+            )
 
     async def _in_force(self, chosen: profiles_pb2.ProfileChoice) -> tuple[Profile, str]:
         """What sessions have, and why its file as it is now cannot be used, if so. Raises RequestError,

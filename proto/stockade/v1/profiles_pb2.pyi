@@ -447,3 +447,99 @@ class Attempt(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Attempt: _TypeAlias = Attempt  # noqa: Y015
+
+@_typing.final
+class JudgeCommandRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PROFILE_FIELD_NUMBER: _builtins.int
+    WORKSPACE_FIELD_NUMBER: _builtins.int
+    COMMAND_FIELD_NUMBER: _builtins.int
+    ARGV_FIELD_NUMBER: _builtins.int
+    workspace: _builtins.str
+    """an absolute path on the daemon's host; no program in it has a rule"""
+    command: _builtins.str
+    """a text for bash, as the argument of `shell`; or"""
+    @_builtins.property
+    def profile(self) -> Global___ProfileChoice: ...
+    @_builtins.property
+    def argv(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """an argument vector"""
+
+    def __init__(
+        self,
+        *,
+        profile: Global___ProfileChoice | None = ...,
+        workspace: _builtins.str = ...,
+        command: _builtins.str = ...,
+        argv: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["profile", b"profile"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["argv", b"argv", "command", b"command", "profile", b"profile", "workspace", b"workspace"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___JudgeCommandRequest: _TypeAlias = JudgeCommandRequest  # noqa: Y015
+
+@_typing.final
+class JudgeCommandResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DECISION_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    COMMANDS_FIELD_NUMBER: _builtins.int
+    decision: _builtins.str
+    """allow, ask, deny"""
+    reason: _builtins.str
+    """of ask and deny, as a card has it"""
+    @_builtins.property
+    def commands(self) -> _containers.RepeatedCompositeFieldContainer[Global___JudgedCommand]:
+        """simple ones in order; one for the whole text where it cannot be told"""
+
+    def __init__(
+        self,
+        *,
+        decision: _builtins.str = ...,
+        reason: _builtins.str = ...,
+        commands: _abc.Iterable[Global___JudgedCommand] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["commands", b"commands", "decision", b"decision", "reason", b"reason"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___JudgeCommandResponse: _TypeAlias = JudgeCommandResponse  # noqa: Y015
+
+@_typing.final
+class JudgedCommand(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TEXT_FIELD_NUMBER: _builtins.int
+    RULE_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    PROGRAM_FIELD_NUMBER: _builtins.int
+    text: _builtins.str
+    """shortened, nothing in it that a terminal obeys"""
+    rule: _builtins.str
+    """what allows it; empty: nothing does"""
+    reason: _builtins.str
+    """why nothing does"""
+    program: _builtins.str
+    """the file on the daemon's host that runs; empty: a builtin of bash, or nothing"""
+    def __init__(
+        self,
+        *,
+        text: _builtins.str = ...,
+        rule: _builtins.str = ...,
+        reason: _builtins.str = ...,
+        program: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["program", b"program", "reason", b"reason", "rule", b"rule", "text", b"text"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___JudgedCommand: _TypeAlias = JudgedCommand  # noqa: Y015

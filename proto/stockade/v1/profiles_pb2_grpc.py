@@ -59,6 +59,11 @@ class ProfilesStub:
                 request_serializer=stockade_dot_v1_dot_profiles__pb2.ProbeProfileRequest.SerializeToString,
                 response_deserializer=stockade_dot_v1_dot_profiles__pb2.ProbeProfileResponse.FromString,
                 _registered_method=True)
+        self.JudgeCommand = channel.unary_unary(
+                '/stockade.v1.Profiles/JudgeCommand',
+                request_serializer=stockade_dot_v1_dot_profiles__pb2.JudgeCommandRequest.SerializeToString,
+                response_deserializer=stockade_dot_v1_dot_profiles__pb2.JudgeCommandResponse.FromString,
+                _registered_method=True)
 
 
 class ProfilesServicer:
@@ -109,6 +114,17 @@ class ProfilesServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def JudgeCommand(self, request, context):
+        """What [approval] commands and [commands] allow of a profile say about a command of `shell`, and why. Runs nothing;
+        hooks, plugins and guards are not asked.
+
+        PERMISSION_DENIED: the workspace is not the caller's, or a text was given to a daemon that is not private. NOT_FOUND:
+        no profile has that name, or there is no such workspace. INVALID_ARGUMENT: no command, or a faulty profile.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_ProfilesServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -136,6 +152,11 @@ def add_ProfilesServicer_to_server(servicer, server):
                     servicer.Probe,
                     request_deserializer=stockade_dot_v1_dot_profiles__pb2.ProbeProfileRequest.FromString,
                     response_serializer=stockade_dot_v1_dot_profiles__pb2.ProbeProfileResponse.SerializeToString,
+            ),
+            'JudgeCommand': grpc.unary_unary_rpc_method_handler(
+                    servicer.JudgeCommand,
+                    request_deserializer=stockade_dot_v1_dot_profiles__pb2.JudgeCommandRequest.FromString,
+                    response_serializer=stockade_dot_v1_dot_profiles__pb2.JudgeCommandResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -273,6 +294,33 @@ class Profiles:
             '/stockade.v1.Profiles/Probe',
             stockade_dot_v1_dot_profiles__pb2.ProbeProfileRequest.SerializeToString,
             stockade_dot_v1_dot_profiles__pb2.ProbeProfileResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def JudgeCommand(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/stockade.v1.Profiles/JudgeCommand',
+            stockade_dot_v1_dot_profiles__pb2.JudgeCommandRequest.SerializeToString,
+            stockade_dot_v1_dot_profiles__pb2.JudgeCommandResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -53,6 +53,13 @@ class ProfilesStub:
     FAILED_PRECONDITION: no worker could be made, with the reason. RESOURCE_EXHAUSTED: probes, and checks of tool files,
     take turns, and too many wait; later the same request is taken (metadata stockade-retry: later).
     """
+    JudgeCommand: _grpc.UnaryUnaryMultiCallable[_profiles_pb2.JudgeCommandRequest, _profiles_pb2.JudgeCommandResponse]
+    """What [approval] commands and [commands] allow of a profile say about a command of `shell`, and why. Runs nothing;
+    hooks, plugins and guards are not asked.
+
+    PERMISSION_DENIED: the workspace is not the caller's, or a text was given to a daemon that is not private. NOT_FOUND:
+    no profile has that name, or there is no such workspace. INVALID_ARGUMENT: no command, or a faulty profile.
+    """
 
 @_typing.type_check_only
 class ProfilesAsyncStub(ProfilesStub):
@@ -78,6 +85,13 @@ class ProfilesAsyncStub(ProfilesStub):
     NOT_FOUND: no profile has that name. INVALID_ARGUMENT: the file as it is now is faulty.
     FAILED_PRECONDITION: no worker could be made, with the reason. RESOURCE_EXHAUSTED: probes, and checks of tool files,
     take turns, and too many wait; later the same request is taken (metadata stockade-retry: later).
+    """
+    JudgeCommand: _aio.UnaryUnaryMultiCallable[_profiles_pb2.JudgeCommandRequest, _profiles_pb2.JudgeCommandResponse]  # type: ignore[assignment]
+    """What [approval] commands and [commands] allow of a profile say about a command of `shell`, and why. Runs nothing;
+    hooks, plugins and guards are not asked.
+
+    PERMISSION_DENIED: the workspace is not the caller's, or a text was given to a daemon that is not private. NOT_FOUND:
+    no profile has that name, or there is no such workspace. INVALID_ARGUMENT: no command, or a faulty profile.
     """
 
 class ProfilesServicer(metaclass=_abc_1.ABCMeta):
@@ -131,6 +145,19 @@ class ProfilesServicer(metaclass=_abc_1.ABCMeta):
         NOT_FOUND: no profile has that name. INVALID_ARGUMENT: the file as it is now is faulty.
         FAILED_PRECONDITION: no worker could be made, with the reason. RESOURCE_EXHAUSTED: probes, and checks of tool files,
         take turns, and too many wait; later the same request is taken (metadata stockade-retry: later).
+        """
+
+    @_abc_1.abstractmethod
+    def JudgeCommand(
+        self,
+        request: _profiles_pb2.JudgeCommandRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_profiles_pb2.JudgeCommandResponse, _abc.Awaitable[_profiles_pb2.JudgeCommandResponse]]:
+        """What [approval] commands and [commands] allow of a profile say about a command of `shell`, and why. Runs nothing;
+        hooks, plugins and guards are not asked.
+
+        PERMISSION_DENIED: the workspace is not the caller's, or a text was given to a daemon that is not private. NOT_FOUND:
+        no profile has that name, or there is no such workspace. INVALID_ARGUMENT: no command, or a faulty profile.
         """
 
 def add_ProfilesServicer_to_server(servicer: ProfilesServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -13,12 +13,17 @@ from tests.conformance.cases.verdicts import Fails, Missing
 
 _ANSWERS: Final = {"approve": True, "approve, remember": True, "deny": False}
 _RACING: Final = re.compile(r"client A approves and client B denies at the same moment, (\d+) repeats")
+_RESENDING: Final = re.compile(
+    r"approve, then resend the same approval message (\d+) times from the same and from another session"
+)
 _WITHIN_S: Final = 60.0  # a hang detector
 
 
 def known(words: str) -> bool:
     """Whether an answer can be given as the case says it."""
-    return words in _ANSWERS or words == "nobody answers" or repeats(words) > 1
+    return (
+        words in _ANSWERS or words == "nobody answers" or repeats(words) > 1 or _RESENDING.fullmatch(words) is not None
+    )
 
 
 def repeats(words: str) -> int:
@@ -36,6 +41,7 @@ class Answering:
         self._coming: asyncio.Future[Ask] | None = None
         self._other: Daemon | None = None  # a second client's connection
         self.told = ("", "")  # what a yes and a no were told that were given at once
+        self.again: tuple[str, ...] = ()  # what each yes was told that was sent after the call had run
         self.late = ""  # what a yes was told that came after the end of an ask; empty: it was taken, or none came
 
     async def attach(self) -> None:
@@ -72,9 +78,30 @@ class Answering:
         if repeats(words) > 1:
             self.told = await self._both(ask)
             return [ask.card], False
+        if resending := _RESENDING.fullmatch(words):
+            await ask.decide(True, "the case says so")
+            await call.result()
+            self.again = await self._resend(ask, int(resending[1]))
+            return [ask.card], False
         with suppress(StockadeError):  # decided or withdrawn already: the call's result says what came of it
             await ask.decide(_ANSWERS[words], "the case says so")
         return [ask.card], False
+
+    async def _resend(self, ask: Ask, times: int) -> tuple[str, ...]:
+        """The yes as often as that from this connection, and from one on which another session is open."""
+        other = await self._owned.enter_async_context(connect(self._connection._link.address))
+        told = []
+        for number in range(times):
+            for link in (self._connection._link, other._link):
+                request = approvals_pb2.DecideRequest(
+                    ask_id=ask.ask_id, shown_hash=ask.shown_hash, allow=True, decision_id=f"again-{number}-{id(link)}"
+                )
+                try:
+                    await link.ask(link.approvals.Decide, request, "answer again")
+                    told.append("taken")
+                except StockadeError as error:
+                    told.append(type(error).__name__)
+        return tuple(told)
 
     async def _both(self, ask: Ask) -> tuple[str, str]:
         """A yes and a no at once, over two connections: `taken`, or the error that each met."""

@@ -59,6 +59,9 @@ def judge(played: Played) -> None:
         CHECKS[played.case.id](played)
 
 
+_REPEATS_REJECTED: Final = "repeats rejected as approval_consumed"
+
+
 def _any(played: Played, choices: list[Mapping[str, Any]]) -> None:
     faults = []
     for choice in choices:
@@ -72,7 +75,11 @@ def _any(played: Played, choices: list[Mapping[str, Any]]) -> None:
 
 def _judge(played: Played, expect: Mapping[str, Any]) -> None:
     replies = played.last()
-    if "result" in expect:
+    if expect.get("result") == _REPEATS_REJECTED:
+        for reply in replies:
+            hold(reply.ok and reply.again, f"{reply} was not answered again")
+            hold(set(reply.again) == {"AskAlreadyDecided"}, f"answers that were sent again were told {reply.again}")
+    elif "result" in expect:
         said = expecting.expected(expect["result"])
         replies = expecting.chosen(said.scope, played)
         if said.allowed:

@@ -109,8 +109,8 @@ class Player:
         meanwhile = (lambda: outside(change, self._places)) if change else None
         cards, pending = await answering.answer(call, item.get("then"), meanwhile)
         result = await (left_pending(call) if pending else call.result())
-        seconds, told, late = time.monotonic() - started, answering.told, answering.late
-        return Reply(item["tool"], arguments, result, seconds, tuple(cards), pending, told, late)
+        seconds, told, again = time.monotonic() - started, answering.told, answering.again
+        return Reply(item["tool"], arguments, result, seconds, tuple(cards), pending, told, again, answering.late)
 
     async def _batch(self, items: list[Mapping[str, Any]]) -> list[Reply]:
         session = await self._session(items[0].get("session", "") if items else "")

@@ -36,7 +36,7 @@ def asking(case: Case) -> set[str]:
 def text_for(case: Case, places: Places) -> str | None:
     """The text of a profile of the case's own; None: `ci` is enough. Raises Missing for what no key says."""
     widen: list[str] = []
-    tables: dict[str, dict[str, str]] = {"filesystem": {}, "limits": {}, "approval": {}}
+    tables: dict[str, dict[str, str]] = {"filesystem": {}, "limits": {}, "approval": {}, "commands": {}}
     asked = asking(case)
     for what in asked:
         tables["approval"][what] = '"ask"'
@@ -48,8 +48,6 @@ def text_for(case: Case, places: Places) -> str | None:
             continue
         if key in _HOOKS:
             raise Missing("hooks")
-        if key == "allow":
-            raise Missing("rules for commands")
         _one(key, value, places, tables, widen)
     if not any(tables.values()):
         return None
@@ -67,6 +65,11 @@ def _one(key: str, value: Any, places: Places, tables: Mapping[str, dict[str, st
             if "approval.wait_s" not in widen:
                 widen.append("approval.wait_s")
             tables["approval"]["wait_s"] = str(float(value))
+        case "allow":
+            tables["commands"]["allow"] = f"[{', '.join(_quoted(each) for each in value)}]"
+            tables["approval"]["commands"] = '"ask"'
+            tables["approval"]["wait_s"] = str(_WAIT_S)
+            widen += [each for each in ("approval.wait_s", "commands.allow") if each not in widen]
         case "deny":
             tables["filesystem"]["protected"] = f"[{', '.join(_quoted(each) for each in value)}]"
         case "allow_read":

@@ -18,6 +18,7 @@ class Reply:
     asked: tuple[dict[str, Any], ...] = ()  # the cards that were shown
     pending: bool = False  # it was left unanswered, and withdrawn
     told: tuple[str, str] = ("", "")  # what a yes and a no were told that were given at once: `taken`, or the error
+    again: tuple[str, ...] = ()  # the same for each yes that was sent again after the call had run
     late: str = ""  # the error that a yes met which came after the ask had ended
 
     @property

@@ -15,7 +15,13 @@ _SETUP: Final[Mapping[str, Types]] = {
     "kind": _TEXT, "path": _TEXT, "target": _TEXT, "name": _TEXT, "py": _TEXT, "b64": _TEXT, "head_b64": _TEXT,
     "mode": _TEXT, "size": (int,), "vars": (dict,),
 }  # fmt: skip
-_CONFIG: Final[Mapping[str, Types]] = {"kind": _TEXT, "deny": (list,), "allow_read": (str, list), "daemon_env": (dict,)}
+_CONFIG: Final[Mapping[str, Types]] = {
+    "kind": _TEXT,
+    "deny": (list,),
+    "allow": (list,),
+    "allow_read": (str, list),
+    "daemon_env": (dict,),
+}
 _NEEDS: Final[Mapping[str, tuple[str, ...]]] = {
     "file": ("path",), "outside_file": ("path",), "dir": ("path",), "fifo": ("path",), "socket": ("path",),
     "symlink": ("path", "target"), "hardlink": ("path", "target"), "sparse": ("path", "size"),

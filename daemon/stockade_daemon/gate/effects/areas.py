@@ -29,35 +29,25 @@ class Areas:
 
     def __init__(self, place: Path) -> None:
         self._place = place
-        self._held: dict[bytes, int] = {}  # name → descriptor that holds its lock
+        self._made_parent = False  # what it lies in, too: a private daemon's user may have no state of his own
+        self._held: dict[bytes, tuple[int, int]] = {}  # name → descriptors of the place, and of the locked note
 
     def note(self, name: bytes, workspace: Workspace) -> None:
         """Remembers an area that is going to be made. Raises OSError."""
         body = {"workspace": workspace.path, "device": workspace.device, "inode": workspace.inode}
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        for left in reversed(range(_TRIES)):
-            self._place.mkdir(mode=0o700, parents=True, exist_ok=True)
-            try:
-                descriptor = os.open(self._of(name), flags, 0o600)
-                break
-            except FileNotFoundError:
-                if not left:
-                    raise  # else another daemon has just removed the empty directory
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            os.write(descriptor, json.dumps(body).encode())
-        except BaseException:
-            os.close(descriptor)
-            raise
-        self._held[name] = descriptor
+        place, descriptor = self._opened(self._name(name))
+        self._held[name] = place, descriptor
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.write(descriptor, json.dumps(body).encode())
 
     def forget(self, name: bytes) -> None:
         """The area is gone. Raises OSError."""
-        self._of(name).unlink(missing_ok=True)
+        (self._place / self._name(name)).unlink(missing_ok=True)
         with suppress(OSError):
             self._place.rmdir()  # only where it is empty
-        descriptor = self._held.pop(name, None)
-        if descriptor is not None:
+            if self._made_parent:
+                self._place.parent.rmdir()
+        for descriptor in self._held.pop(name, ()):
             os.close(descriptor)
 
     def sweep(self) -> None:
@@ -78,10 +68,32 @@ class Areas:
             except (OSError, ValueError, KeyError, TypeError, RequestError):
                 _log.warning("what a transaction left cannot be removed now: %s", note, exc_info=True)
 
-    def _of(self, name: bytes) -> Path:
+    def _opened(self, name: str) -> tuple[int, int]:
+        """Descriptors of the place, which stays open as long as it is ours, and of a new note. Raises OSError."""
+        for left in reversed(range(_TRIES)):
+            self._place.parent.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                with suppress(FileExistsError):
+                    self._place.parent.mkdir(mode=0o700)
+                    self._made_parent = True
+                self._place.mkdir(mode=0o700, exist_ok=True)
+                place = os.open(self._place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            except FileNotFoundError:
+                if left:
+                    continue  # another daemon has just removed the empty directory
+                raise
+            try:
+                return place, os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=place)
+            except BaseException as error:
+                os.close(place)
+                if not left or not isinstance(error, FileNotFoundError):
+                    raise
+        raise AssertionError("the last try returns or raises")
+
+    def _name(self, name: bytes) -> str:
         if not name.startswith(PREFIX.encode()) or b"/" in name:
             raise ValueError(f"{name!r} is no private name")
-        return self._place / os.fsdecode(name)
+        return os.fsdecode(name)
 
 
 def _clear(body: Any, name: str) -> None:

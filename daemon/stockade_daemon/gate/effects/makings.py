@@ -14,7 +14,8 @@ from stockade_daemon.gate.effects import survey as look
 from stockade_daemon.gate.effects.origins import Origins
 from stockade_daemon.gate.effects.survey import Survey
 from stockade_daemon.gate.effects.upper import Found
-from stockade_daemon.gate.effects.values import OLD, Adopted, Step, above_of, joined
+from stockade_daemon.gate.effects.values import OLD, Adopted, Step, above_of
+from stockade_daemon.gate.names import joined
 
 MINE: Final = 0o300  # to change what is in a directory, for whoever is not root
 

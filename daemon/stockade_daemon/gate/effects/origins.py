@@ -8,7 +8,7 @@ import stat
 from stockade_daemon.gate import syscalls
 from stockade_daemon.gate.effects.survey import Survey, conflict
 from stockade_daemon.gate.effects.upper import Found
-from stockade_daemon.gate.effects.values import joined
+from stockade_daemon.gate.names import joined
 
 
 class Origins:

@@ -23,8 +23,8 @@ from stockade_daemon.gate.effects.values import (
     Step,
     above_of,
     counted,
-    joined,
 )
+from stockade_daemon.gate.names import joined
 
 
 class Planner(Planning):

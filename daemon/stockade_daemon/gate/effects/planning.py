@@ -10,7 +10,8 @@ from stockade_daemon.gate.effects.origins import Origins
 from stockade_daemon.gate.effects.survey import Survey, attributes_at
 from stockade_daemon.gate.effects.tree import Tree
 from stockade_daemon.gate.effects.upper import Found
-from stockade_daemon.gate.effects.values import Effect, Made, joined
+from stockade_daemon.gate.effects.values import Effect, Made
+from stockade_daemon.gate.names import joined
 
 _SET_ID: Final = stat.S_ISUID | stat.S_ISGID
 

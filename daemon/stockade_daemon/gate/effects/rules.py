@@ -15,7 +15,7 @@ from stockade_daemon.gate import repositories
 from stockade_daemon.gate.effects.tree import Tree
 from stockade_daemon.gate.effects.values import Effect, Plan
 from stockade_daemon.gate.hidden import Hidden
-from stockade_daemon.gate.names import told
+from stockade_daemon.gate.names import joined, told
 from stockade_daemon.gate.patterns import below
 from stockade_daemon.gate.protected import Protected
 from stockade_daemon.gate.workspace import Workspace
@@ -130,8 +130,8 @@ class Rules:
                 if directory.rpartition(b"/")[2].lower() == b".git":
                     continue  # by patterns
                 marks = (*repositories.SETTINGS, *repositories.MARKS)
-                there = {mark for mark in marks if tree.status(_joined(directory, mark)) is not None}
-                after = {mark for mark in marks if self._is_there_after(_joined(directory, mark), mark in there, kinds)}
+                there = {mark for mark in marks if tree.status(joined(directory, mark)) is not None}
+                after = {mark for mark in marks if self._is_there_after(joined(directory, mark), mark in there, kinds)}
                 settings = after & set(repositories.SETTINGS)
                 if not settings or not repositories.is_repository(after):
                     continue
@@ -215,7 +215,3 @@ def _is_harmless(upper: Tree, settings: Effect) -> bool:
         ):
             return False
     return True
-
-
-def _joined(above: bytes, name: bytes) -> bytes:
-    return above + b"/" + name if above else name

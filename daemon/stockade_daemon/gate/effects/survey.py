@@ -29,11 +29,7 @@ class Survey:
 
     def unchanged(self, path: bytes) -> os.stat_result | None:
         """What is at a path; None where nothing is. Raises GateRefusal FS_CONFLICT where it has changed; OSError."""
-        status = self.workspace.status(path)
-        self.seen[path] = None if status is None else (status.st_ino, status.st_ctime_ns)
-        if status is not None:
-            self.check(path, status)
-        return status
+        return self._looked(path, self.workspace.status(path))
 
     def again(self) -> None:
         """Looks once more at all that was looked at. Raises GateRefusal FS_CONFLICT; OSError."""
@@ -53,17 +49,12 @@ class Survey:
     def below(self, path: bytes, status: os.stat_result) -> list[tuple[bytes, os.stat_result]]:
         """All that is in a directory, at any depth, unchanged. Raises as `unchanged` does."""
         found: list[tuple[bytes, os.stat_result]] = []
-        todo = [path] if stat.S_ISDIR(status.st_mode) else []
-        while todo:
-            above = todo.pop()
-            for name in self.workspace.names(above):
-                inner = above + b"/" + name if above else name
-                each = self.unchanged(inner)
+        if stat.S_ISDIR(status.st_mode):
+            for inner, looked in self.workspace.below(path):
+                each = self._looked(inner, looked)
                 if each is None:
                     raise conflict(inner, "was removed by another program")
                 found.append((inner, each))
-                if stat.S_ISDIR(each.st_mode):
-                    todo.append(inner)
         return found
 
     def still(self, tree: Tree, path: bytes, ours: frozenset[int]) -> None:
@@ -72,16 +63,15 @@ class Survey:
         `ours`: inodes that the transaction itself has changed, under another name. Raises GateRefusal FS_CONFLICT;
         OSError.
         """
-        todo = [path]
-        while todo:
-            above = todo.pop()
-            for name in tree.names(above):
-                inner = above + b"/" + name
-                status = tree.status(inner)
-                if status is None or (self._mark.precedes(status) and status.st_ino not in ours):
-                    raise conflict(name, "was changed by another program")
-                if stat.S_ISDIR(status.st_mode):
-                    todo.append(inner)
+        for inner, status in tree.below(path):
+            if status is None or (self._mark.precedes(status) and status.st_ino not in ours):
+                raise conflict(inner.rpartition(b"/")[2], "was changed by another program")
+
+    def _looked(self, path: bytes, status: os.stat_result | None) -> os.stat_result | None:
+        self.seen[path] = None if status is None else (status.st_ino, status.st_ctime_ns)
+        if status is not None:
+            self.check(path, status)
+        return status
 
     def digest(self, path: bytes, status: os.stat_result) -> str:
         """Of the bytes of a file of the workspace that was looked at. Raises GateRefusal FS_CONFLICT; OSError."""

@@ -43,6 +43,15 @@ class Prospect:
     survey: Survey = field(repr=False)
 
 
+@dataclass(frozen=True, slots=True)
+class Witness:
+    """Who has a say in a commit, and records it."""
+
+    begun: Record  # awaited with what recovery needs, before the first byte goes anywhere
+    allowed: Callable[[], Awaitable[None]]  # awaited when nobody else can commit to the workspace; it refuses, or not
+    done: Record  # awaited with each part of the record, in order, as soon as everything is on the disk
+
+
 class Transactions:
     """Of one session, under one set of patterns."""
 
@@ -89,40 +98,19 @@ class Transactions:
         finally:
             os.close(descriptor)
 
-    async def commit(
-        self,
-        prospect: Prospect,
-        areas: Areas,
-        *,
-        begun: Record,
-        allowed: Callable[[], Awaitable[None]],
-        done: Record,
-        power: bool,
-    ) -> None:
-        """Makes all of it true, or nothing.
+    async def commit(self, prospect: Prospect, areas: Areas, witness: Witness, *, power: bool) -> None:
+        """Makes all of it true, or nothing. Once `begun` has been called a cancellation waits until it is over.
 
-        `begun` is awaited with what recovery needs before the first byte goes anywhere; `allowed` when nobody else can
-        commit to the workspace any more: it refuses, or not; `done` with each part of the record, in order, as soon as
-        everything is on the disk. Once `begun` has been called a cancellation waits until it is over.
         Raises GateRefusal FS_CONFLICT, FS_PERMISSION_DENIED, FS_IO_ERROR, and then the workspace is as it was.
         """
-        await finished(self._commit(prospect, areas, begun, allowed, done, power=power))
+        await finished(self._commit(prospect, areas, witness, power=power))
 
-    async def _commit(
-        self,
-        prospect: Prospect,
-        areas: Areas,
-        begun: Record,
-        allowed: Callable[[], Awaitable[None]],
-        done: Record,
-        *,
-        power: bool,
-    ) -> None:
+    async def _commit(self, prospect: Prospect, areas: Areas, witness: Witness, *, power: bool) -> None:
         plan, name = prospect.plan, new_name()
         head = self._head(plan)
         await asyncio.to_thread(areas.note, name, self._workspace)
         commit.passing("noted")
-        await begun({**head, "method": METHOD, "temporary": name.decode()})
+        await witness.begun({**head, "method": METHOD, "temporary": name.decode()})
         commit.passing("begun")
         try:
             ready = await asyncio.to_thread(
@@ -130,13 +118,13 @@ class Transactions:
             )
             try:
                 async with trees.alone(self._workspace.path):
-                    await allowed()
+                    await witness.allowed()
                     await asyncio.to_thread(commit.perform, ready, power=power)
                     committed()
                     for each in plan.effects:
                         self._looks.knows(each.path, each.after)
                     for part in _parts(head, plan):
-                        await done(part)
+                        await witness.done(part)
                 commit.passing("recorded")
             finally:
                 await asyncio.to_thread(ready.close)

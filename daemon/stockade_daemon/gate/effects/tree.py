@@ -2,11 +2,14 @@
 
 import errno
 import os
+import stat
 from collections import OrderedDict
+from collections.abc import Iterator
 from types import TracebackType
 from typing import Final, Self
 
 from stockade_daemon.gate import syscalls
+from stockade_daemon.gate.names import joined
 
 _KEPT: Final = 64  # descriptors
 _BENEATH: Final = syscalls.RESOLVE_BENEATH | syscalls.RESOLVE_NO_MAGICLINKS | syscalls.RESOLVE_NO_SYMLINKS
@@ -68,6 +71,21 @@ class Tree:
             return sorted(map(os.fsencode, os.listdir(descriptor)))
         finally:
             os.close(descriptor)
+
+    def below(self, path: bytes) -> Iterator[tuple[bytes, os.stat_result | None]]:
+        """Everything in a directory, at any depth: path and status, None for what has gone since it was listed.
+
+        Raises OSError.
+        """
+        todo = [path]
+        while todo:
+            above = todo.pop()
+            for name in self.names(above):
+                inner = joined(above, name)
+                status = self.status(inner)
+                yield inner, status
+                if status is not None and stat.S_ISDIR(status.st_mode):
+                    todo.append(inner)
 
     def forget(self) -> None:
         """Lets go of what was kept: paths lead elsewhere once a directory was moved."""

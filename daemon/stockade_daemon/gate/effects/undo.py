@@ -11,6 +11,7 @@ from stockade_daemon.gate.effects.area import Area
 from stockade_daemon.gate.effects.commit import take_back
 from stockade_daemon.gate.effects.steps import Stage, touched
 from stockade_daemon.gate.effects.tree import Tree
+from stockade_daemon.gate.effects.values import Step
 from stockade_daemon.gate.names import encoded
 from stockade_daemon.gate.workspace import Workspace
 from stockade_daemon.values import Json
@@ -37,7 +38,9 @@ def recover(workspace: Workspace, begun: Mapping[str, Json]) -> Proof:
             if steps is None:
                 return "none"
             stage = Stage(tree, area, touched(steps))
-            if all(stage.is_done(step) for step in steps):
+            if _all_are_made(stage, steps):
+                for step in steps:
+                    stage.finish(step)
                 return "applied"
             left = take_back(stage, steps)
             if left:
@@ -51,3 +54,10 @@ def recover(workspace: Workspace, begun: Mapping[str, Json]) -> Proof:
             return "unknown"
         finally:
             area.close()
+
+
+def _all_are_made(stage: Stage, steps: list[Step]) -> bool:
+    """Whether every name has changed hands: what was taken may have gone on to another name since. Modes are set again
+    in any case, which does nothing where they are set."""
+    gone_on = {step.held for step in steps if step.do == "put" and stage.is_done(step)}
+    return all(step.do == "meta" or step.held in gone_on or stage.is_done(step) for step in steps)

@@ -137,11 +137,6 @@ APART: Final = b"apart"  # what is in directories that moved, by number
 LINKS: Final = b"links"  # further names of files, by number
 
 
-def joined(above: bytes, name: bytes) -> bytes:
-    """A path below another one, which may be the root."""
-    return above + b"/" + name if above else name
-
-
 def above_of(path: bytes) -> bytes:
     """The directory that a path is in."""
     return path.rpartition(b"/")[0]
