@@ -33,7 +33,11 @@ async def dispatch(services: Services, judged: Judged, under_way: CallUnderWay) 
             # Raced: a host that is slow to make a worker must not keep a call from being stopped.
             live = under_way.live
             giving = services.pool.worker(
-                session_id, judged.manifest.access, profile=live.session.profile, hidden=live.hidden_names
+                session_id,
+                judged.manifest.access,
+                profile=live.session.profile,
+                hidden=live.hidden_names,
+                follow=judged.call.parent is not None,
             )
             making = stack.enter_async_context(giving)
             under_way.waits_for_worker = True
