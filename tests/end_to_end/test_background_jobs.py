@@ -2,9 +2,10 @@
 
 import asyncio
 import os
+import select
 import signal
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,22 @@ def value_of(result: CallResult) -> dict[str, Any]:
     return result.value
 
 
+@contextmanager
+def ending(word: str) -> Iterator[list[int]]:
+    """Descriptors (pidfd_open(2)) of the processes with `word` on their command line, of which there are some."""
+    with ExitStack() as stack:
+        pidfds = []
+        for pid in running(word):
+            pidfds.append(os.pidfd_open(pid))
+            stack.callback(os.close, pidfds[-1])
+        assert pidfds
+        yield pidfds
+
+
+def all_ended(pidfds: Sequence[int]) -> bool:
+    return all(select.select([each], [], [], HANG_S)[0] for each in pidfds)
+
+
 async def asked(session: Session, action: str, **more: Any) -> dict[str, Any]:
     result = await session.call("job", action=action, **more)
     assert result.ok, result
@@ -69,6 +86,37 @@ async def test_a_job_goes_on_after_its_call_and_has_a_result_of_its_own(shared: 
         async with session.events(call_id=job.call_id) as events:
             types = [event.type async for event in events]
         assert types == ["tool/call", "policy/guards", "call/dispatched", "policy/post-execute", "tool/result"]
+
+
+async def test_a_job_that_only_looks_sees_what_others_do(shared: Stockaded, workspace: Path) -> None:
+    for name in ("d/replaced", "d/removed", "rewritten"):
+        (workspace / name).parent.mkdir(exist_ok=True)
+        (workspace / name).write_text("before\n")
+    names = "a.txt d/replaced d/removed rewritten d/made made/below"
+    script = f"""
+        look() {{ for each in {names}; do cat $each 2>/dev/null || echo none; done; }}
+        look; echo ready; cd d
+        until [ ! -e removed ] && grep -q after replaced && [ -e made ] && [ -e ../made/below ] \
+            && grep -q after ../rewritten && grep -q TWO ../a.txt; do sleep 0.02; done
+        cd ..; look
+    """
+    async with session_of(shared, workspace) as session:
+        job = await begun(session, script)
+        first = await printed(job, b"ready\n")
+        assert first == b"one\ntwo\nthree\nbefore\nbefore\nbefore\nnone\nnone\nready\n"
+        # By way of another name, as editors and git do; in place; and through the gate.
+        (workspace / "d/new").write_text("after\n")
+        (workspace / "d/new").replace(workspace / "d/replaced")
+        (workspace / "d/removed").unlink()
+        with (workspace / "rewritten").open("r+") as file:
+            file.write("after \n")
+        (workspace / "d/made").write_text("made\n")
+        (workspace / "made").mkdir()
+        (workspace / "made/below").write_text("below\n")
+        assert (await session.call("read", path="a.txt")).ok
+        assert (await session.call("edit", path="a.txt", old_string="two", new_string="TWO")).ok
+        value = value_of(await job.result())
+        assert value["stdout"].partition("ready\n")[2] == "one\nTWO\nthree\nafter\nnone\nafter \nmade\nbelow\n"
 
 
 async def test_a_job_that_only_looks_cannot_change_the_workspace(shared: Stockaded, workspace: Path) -> None:
@@ -216,12 +264,11 @@ async def test_nothing_is_left_of_a_job_when_the_daemon_ends(
     async with session_of(stockaded, workspace, id="kept") as session:
         job = await begun(session, f": {word}; echo ready; sleep 1000; true")
         await printed(job, b"ready\n")
-        assert running(word) != []
-        stockaded.end(number)
-        async with asyncio.timeout(HANG_S):
-            # After SIGKILL the kernel alone ends them, and has no event for us.
-            while running(word):  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
+        with ending(word) as left:
+            stockaded.end(number)
+            # After SIGKILL the kernel alone ends them.
+            assert await asyncio.to_thread(all_ended, left)
+        assert running(word) == []
         stockaded.start()
         result = await job.result()
         assert result.error is not None
