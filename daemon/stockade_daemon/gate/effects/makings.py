@@ -42,6 +42,7 @@ class Makings:
         self.metas: list[Step] = []
         self.adopted: list[Adopted] = []
         self.written: set[int] = set()  # inodes of files with several names
+        self.attributed: set[int] = set()  # inodes that get other extended attributes
 
     def take(self, lower: bytes, status: os.stat_result, final: bytes | None) -> bytes:
         slot = joined(OLD, b"%d" % len(self.takes))
@@ -78,6 +79,17 @@ class Makings:
         self.makes.append(Step("write", found.path, held, kept, look.facts(status), status.st_ino, (old, 0)))
         if mode is not None and mode != old:
             self.makes.append(Step("meta", found.path, before=(old, 0), after=(mode, 0), inode=status.st_ino))
+
+    def attribute(self, found: Found, held: bytes, status: os.stat_result) -> None:
+        """The attributes of what waits at `held`, onto the file or directory itself; once for all its names."""
+        if status.st_ino in self.attributed:
+            return
+        self.attributed.add(status.st_ino)
+        kept = joined(OLD, b"a%d" % len(self.attributed))
+        steps = self.metas if found.directory else self.makes
+        steps.append(Step("attributes", found.path, held, kept, inode=status.st_ino))
+        if found.marked:
+            self.adopt(found, None, None)
 
     def meta(self, path: bytes, status: os.stat_result, mode: int) -> None:
         old = stat.S_IMODE(status.st_mode)

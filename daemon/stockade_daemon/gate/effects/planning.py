@@ -5,9 +5,10 @@ import stat
 from dataclasses import dataclass, field
 from typing import Final
 
+from stockade_daemon.gate.effects.attributes import attributes_at
 from stockade_daemon.gate.effects.makings import Directory, Makings
 from stockade_daemon.gate.effects.origins import Origins
-from stockade_daemon.gate.effects.survey import Survey, attributes_at
+from stockade_daemon.gate.effects.survey import Survey
 from stockade_daemon.gate.effects.tree import Tree
 from stockade_daemon.gate.effects.upper import Found
 from stockade_daemon.gate.effects.values import Effect, Made
@@ -85,13 +86,7 @@ class Planning:
         """Notes a file that has, or gets, further names: what it becomes it becomes under all of them."""
         self._work.shared.append((path, (status.st_dev, status.st_ino)))
 
-    def _has_other_attributes(self, found: Found, lower: bytes, status: os.stat_result) -> bool:
-        """Whether a copy has other extended attributes of users than what it was copied from, and can be put there."""
-        if attributes_at(self._upper, found.path, self._marks) == attributes_at(
-            self._survey.workspace, lower, self._marks
-        ):
-            return False
-        if status.st_nlink == 1:
-            return True
-        self._work.left_out.append((found.path, "extended attributes of a file with several names are not committed"))
-        return False
+    def _has_other_attributes(self, found: Found, lower: bytes) -> bool:
+        """Whether a copy has other extended attributes of users than what it was copied from."""
+        new = attributes_at(self._upper, found.path, self._marks)
+        return new != attributes_at(self._survey.workspace, lower, self._marks)

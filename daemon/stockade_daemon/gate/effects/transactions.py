@@ -107,6 +107,7 @@ class Transactions:
 
     async def _commit(self, prospect: Prospect, areas: Areas, witness: Witness, *, power: bool) -> None:
         plan, name = prospect.plan, new_name()
+        known = False
         head = self._head(plan)
         await asyncio.to_thread(areas.note, name, self._workspace)
         commit.passing("noted")
@@ -116,21 +117,29 @@ class Transactions:
             ready = await asyncio.to_thread(
                 commit.prepare, self._workspace.descriptor, name, prospect.found, plan, prospect.survey, prospect.made
             )
+            made = recorded = False
             try:
                 async with trees.alone(self._workspace.path):
                     await witness.allowed()
                     await asyncio.to_thread(commit.perform, ready, power=power)
+                    made = True
                     committed()
                     for each in plan.effects:
                         self._looks.knows(each.path, each.after)
                     for part in _parts(head, plan):
                         await witness.done(part)
+                    recorded = True
                 commit.passing("recorded")
             finally:
-                await asyncio.to_thread(ready.close)
+                if made and not recorded:
+                    known = True  # its area and its note tell the next start that it was made
+                    ready.area.close()
+                else:
+                    await asyncio.to_thread(ready.close)
                 commit.passing("removed")
         finally:
-            await asyncio.to_thread(areas.forget, name)
+            if not known:
+                await asyncio.to_thread(areas.forget, name)
 
     def _head(self, plan: Plan) -> dict[str, Json]:
         return {"path": plan.summary, "operation": METHOD, "before": None, "after": plan.digest}
