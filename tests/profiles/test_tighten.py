@@ -46,6 +46,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "limits.open_files": st.integers(32, 34),
     "limits.file_mb": st.integers(1, 3),
     "limits.output_mb": st.integers(1, 3),
+    "limits.output_past": st.sampled_from(["stop", "truncate"]),
     "limits.cpus": st.sampled_from([0.5, 1.0, 2.0]),
     "limits.jobs": st.integers(0, 3),
     "limits.job_s": st.sampled_from([1.0, 60.0, 3600.0]),

@@ -15,13 +15,12 @@ import signal
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Final, Protocol, TypeAlias
+from typing import Final, TypeAlias
 
 from stockade_daemon.errors import RequestError, ToolFailure
 from stockade_daemon.pipeline.arguments import INLINE_ARGUMENTS, recorded_arguments
-from stockade_daemon.pipeline.context import CallUnderWay, LiveSession, Services
+from stockade_daemon.pipeline.context import CallUnderWay, Services, printed_by
 from stockade_daemon.pipeline.identity import digest
-from stockade_daemon.pipeline.output import Output
 from stockade_daemon.pipeline.stop import Clock, Stop, Stopped
 from stockade_daemon.pipeline.stopped import before_dispatch, while_running
 from stockade_daemon.policy.subjects import Judged
@@ -37,10 +36,6 @@ _TOOL: Final = "shell"
 _VIEWS: Final = {"read": Access.READ, "overlay": Access.OVERLAY}
 
 Key: TypeAlias = tuple[str, str]  # session, call
-
-
-class MakesOutput(Protocol):
-    def __call__(self, live: LiveSession, call_id: str, part: str) -> Output: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,14 +68,12 @@ class Jobs:
         *,
         admit: Callable[[str], Awaitable[None]],
         run: Callable[[CallUnderWay, Judged, None], Awaitable[None]],
-        output: MakesOutput,
     ) -> None:
         self._services = services
         self._calls = calls
         self._tasks = tasks
         self._admit = admit
         self._run = run
-        self._output = output
         self._started: dict[str, dict[str, Job]] = {}
 
     async def start(self, judged: Judged, parent: CallUnderWay) -> Outcome:
@@ -124,7 +117,7 @@ class Jobs:
             raise while_running(stopped, limit=parent.clock.reason, after="the job was ended") from None
         if not child.begun.is_set():
             raise _not_begun(child)
-        return _answer(job)
+        return _answer(job, await parent.printed.value())
 
     def forget(self, session_id: str) -> None:
         """The session has ended."""
@@ -183,8 +176,7 @@ class Jobs:
         child = replace(
             parent,
             call=call,
-            stdout=self._output(parent.live, call.call_id, "stdout"),
-            stderr=self._output(parent.live, call.call_id, "stderr"),
+            printed=printed_by(self._services, parent.live, call.call_id, stop),
             stop=stop,
             clock=Clock(stop),
             place=type(parent.place)(),
@@ -253,17 +245,13 @@ def _not_begun(child: CallUnderWay) -> Exception:
     return ToolFailure("TOOL_FAILED", "the job ended before it had begun, and why is not recorded; start it again")
 
 
-def _answer(job: Job) -> Outcome:
+def _answer(job: Job, printed: Mapping[str, Json]) -> Outcome:
     sees = {
         "read": "It sees the workspace as it is, and cannot change it.",
         "overlay": "It has a private view of the workspace; what becomes of its changes is decided when it ends.",
     }[job.workspace]
     value: dict[str, Json] = {
-        "stdout": "",
-        "stderr": "",
-        "truncated": False,
-        "stdout_bytes": 0,
-        "stderr_bytes": 0,
+        **printed,
         "exit_code": None,
         "signal": None,
         "timed_out": False,

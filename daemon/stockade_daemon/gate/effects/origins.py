@@ -15,7 +15,7 @@ from stockade_daemon.gate.names import joined
 class Origins:
     """Of one upper directory. Raises GateRefusal FS_CONFLICT where a directory that moved has gone; OSError."""
 
-    def __init__(self, found: list[Found], survey: Survey) -> None:
+    def __init__(self, found: list[Found], survey: Survey, *, orphans: bool = False) -> None:
         self._found = found
         self._survey = survey
         self.lower_of: dict[bytes, bytes | None] = {}  # of each directory; None: it is new
@@ -26,7 +26,7 @@ class Origins:
         self.replaced: set[bytes] = set()  # names of files that something else has now
         self._gone_directories: list[tuple[bytes, bytes]] = []  # lower path, path
         self._find_moves()
-        self._find_names()
+        self._find_names(orphans)
 
     def _find_moves(self) -> None:
         """Where directories came from, before anything is judged: what has moved away is not what is covered."""
@@ -49,7 +49,7 @@ class Origins:
                 lower[found.path] = own if found.copied and not found.opaque else None
         self.lower_of = lower
 
-    def _find_names(self) -> None:
+    def _find_names(self, orphans: bool) -> None:
         """Which names are to be names of one file. A copy of a file that is still called as it was is that file, and
         so are all its names; and a file that lost one of several names for another keeps those it had besides."""
         groups: dict[int, list[Found]] = {}
@@ -63,7 +63,7 @@ class Origins:
             if stays is not None and len(names) > 1:
                 self.originals |= {each.path: stays.path for each in names}
         arrived = [names for names in groups.values() if names[0].origin and names[0].path not in self.originals]
-        if arrived:
+        if arrived or orphans:
             for lower, status, path in (*self._gone_with_directories(), *self.gone):
                 handle = syscalls.handle_of(*self._survey.workspace.at(lower))
                 if handle is not None:

@@ -4,6 +4,7 @@ and the steps that make it so.
 
 import os
 import stat
+from collections.abc import Sequence
 from dataclasses import replace
 
 from stockade_daemon.gate.effects import survey as look
@@ -30,8 +31,8 @@ from stockade_daemon.gate.names import joined
 class Planner(Planning):
     """Makes one plan. File work: for a thread."""
 
-    def run(self) -> Plan:
-        """The plan. Raises GateRefusal FS_CONFLICT; OSError."""
+    def run(self, orphans: Sequence[Found] = ()) -> Plan:
+        """The plan. `orphans`: changed files without a name (orphans.py). Raises GateRefusal FS_CONFLICT; OSError."""
         for found in self._found:
             if not found.path:
                 self._top(found)
@@ -41,6 +42,8 @@ class Planner(Planning):
                 self._directory(found)
             else:
                 self._other(found)
+        for found in orphans:
+            self._orphan(found)
         return self._finish()
 
     # What is in the upper directory, one kind each.

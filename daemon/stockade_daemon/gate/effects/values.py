@@ -105,6 +105,7 @@ class Made:
     root_mode: int  # permission bits that the upper directory had at first
     worker_uid: int | None  # who owns what the worker made; None: the daemon's own user
     keeps_links: bool  # a change of a file with several names is told from another file in its place
+    orphans: str = ""  # name in `upper` of a directory of changed files that have no name there; empty: none
 
 
 @dataclass(frozen=True, slots=True)
