@@ -7,8 +7,8 @@ waited for in vain by those who only want to take back what they began.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Generic, Protocol, Self, TypeVar
 
@@ -24,7 +24,7 @@ from stockade.v1.profiles_pb2_grpc import ProfilesStub
 from stockade.v1.sessions_pb2_grpc import SessionsStub
 from stockade_client import wire
 from stockade_client.addresses import network, socket_path
-from stockade_client.errors import NoAnswer
+from stockade_client.errors import Misused, NoAnswer
 from stockade_client.local_token import LocalToken
 from stockade_client.tls import Tls
 
@@ -113,6 +113,7 @@ class Link:
         self.heartbeats = False  # whether the daemon sends them on streams of events
         self.most_arguments = 0  # bytes of a call's; what is longer is left out. 0: the daemon does not know that
         self.private = False  # a daemon that was started for its client's lifetime, and does not come back
+        self.closed = False  # by whoever opened it
         self.gone = False  # it was waited for in vain, and has not answered since
         self.on_away: Callable[[], None] | None = None  # called once for each absence that is waited out
         self.on_back: Callable[[], None] | None = None  # called once at the end of each
@@ -143,15 +144,16 @@ class Link:
 
         Without `patient` a daemon that is away is not waited for. `afterwards` tells what to do once it is gone.
 
-        Raises a RequestRefused, NoAnswer when patience ends, Incompatible, or DaemonError for a fault of the
-        daemon.
+        Raises a RequestRefused, NoAnswer when patience ends, Incompatible, Misused once the connection is closed, or
+        DaemonError for a fault of the daemon.
         """
         patience = self.patience()
         renewed = False
         while True:
             await self.authorize()
             try:
-                response = await method(request, timeout=wait_s + ANSWER_S, metadata=self.metadata)
+                with self.used(what):
+                    response = await method(request, timeout=wait_s + ANSWER_S, metadata=self.metadata)
             except aio.AioRpcError as error:
                 if is_away(error) and patient and await patience.pause():
                     continue
@@ -173,6 +175,22 @@ class Link:
     def unknown(self, error: aio.AioRpcError) -> bool:
         """Whether the daemon does not know the token any more, and another one is to be had."""
         return self._local is not None and error.code() is grpc.StatusCode.UNAUTHENTICATED and self._local.forget()
+
+    @contextmanager
+    def used(self, what: str) -> Iterator[None]:
+        """Around each use of the channel: raises Misused where that is closed, or is being closed by another task,
+        which grpc has look like the end of the task that waits. `what` finishes "asked to …"."""
+        try:
+            if self.closed:
+                raise aio.UsageError
+            yield
+        except (aio.UsageError, asyncio.CancelledError) as error:
+            if not self.closed or (isinstance(error, asyncio.CancelledError) and is_cancelled()):
+                raise
+            raise Misused(
+                f"the connection is closed, asked to {what}; do it inside of the block of `connect`, or connect again: "
+                "what the daemon has recorded is still there"
+            ) from None
 
     def again(self) -> AbstractAsyncContextManager["Link"]:
         """Another connection to the same daemon, for when this one is dead and nobody has said so."""
@@ -212,27 +230,49 @@ async def opened(address: str, token: str | None, tls: Tls | None = None) -> Asy
     else:
         made = aio.insecure_channel(place.target, options=_OPTIONS)
     async with made as channel:
-        yield Link(address, channel, token, local, tls)
+        link = Link(address, channel, token, local, tls)
+        try:
+            yield link
+        finally:
+            link.closed = True
 
 
 class Stream(Generic[Item]):
     """Items as they come: an async iterator that is also a context manager.
 
     Iterated to its end it closes itself. Whoever may stop earlier holds it in `async with`: a stream of grpc
-    that is merely dropped stays alive in the daemon.
+    that is merely dropped stays alive in the daemon. One task at a time iterates, else Misused is raised; for a task
+    that does so while another one closes the stream, it is over.
     """
 
     def __init__(self, source: AsyncGenerator[Item, None]) -> None:
         self._source = source
+        self._reading: asyncio.Future[Item] | None = None
+        self._closed = False
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> Item:
-        return await anext(self._source)
+        if self._reading is not None:
+            raise Misused("another task is iterating over this stream; give each task a stream of its own")
+        # A task of its own, so that whoever closes the stream can end the reading, and not the reader.
+        self._reading = asyncio.ensure_future(anext(self._source))
+        try:
+            return await self._reading
+        except asyncio.CancelledError:
+            if self._closed and not is_cancelled():
+                raise StopAsyncIteration from None
+            raise
+        finally:
+            self._reading = None
 
     async def aclose(self) -> None:
         """Ends the stream in the daemon too. Safe to repeat."""
+        self._closed = True
+        if self._reading is not None:
+            self._reading.cancel()
+            await asyncio.wait([self._reading])
         await self._source.aclose()
 
     async def __aenter__(self) -> Self:
@@ -242,6 +282,12 @@ class Stream(Generic[Item]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.aclose()
+
+
+def is_cancelled() -> bool:
+    """Whether somebody wants the running task to end; grpc says the same of its own calls when their channel closes."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def _metadata(token: str | None) -> aio.Metadata:
