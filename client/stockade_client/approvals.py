@@ -77,7 +77,8 @@ class Ask:
         """Answers. `reason` is shown to the agent when refused.
 
         Raises AskAlreadyDecided when somebody was faster, AskChanged when this card is no longer what is asked,
-        NotFound when the call was withdrawn, Misused after the block of `connect`. Repeating the same answer is safe and returns the recorded one.
+        NotFound when the call was withdrawn, Misused after the block of `connect`. Repeating the same answer is safe
+        and returns the recorded one.
         """
         request = approvals_pb2.DecideRequest(
             ask_id=self.ask_id,

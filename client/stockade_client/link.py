@@ -2,7 +2,8 @@
 
 Every request of the protocol is safe to repeat: mutations carry an id that the client chose, streams a
 cursor. So when the daemon goes away in the middle, the same request is sent again until it answers or
-patience ends. A private daemon never comes back at its address; it is given no patience. Nor is a daemon that was
+patience ends. A private daemon never comes back at its address: it is given patience for as long as somebody listens
+there, when it was the connection alone that ended. Nor is a daemon that was
 waited for in vain by those who only want to take back what they began.
 """
 
@@ -23,7 +24,7 @@ from stockade.v1.events_pb2_grpc import EventsStub
 from stockade.v1.profiles_pb2_grpc import ProfilesStub
 from stockade.v1.sessions_pb2_grpc import SessionsStub
 from stockade_client import wire
-from stockade_client.addresses import network, socket_path
+from stockade_client.addresses import answers, network, socket_path
 from stockade_client.errors import Misused, NoAnswer
 from stockade_client.local_token import LocalToken
 from stockade_client.tls import Tls
@@ -42,6 +43,7 @@ PATIENCE_S: Final = 10.0  # a daemon that is restarted is back within this
 FIRST_PAUSE_S: Final = 0.05
 LONGEST_PAUSE_S: Final = 1.0
 ANSWER_S: Final = 15.0  # beyond the time that a request asks the daemon to wait
+ALIVE_S: Final = 5.0  # a connection that carries nothing any more is given up within twice of it
 MESSAGE_BYTES: Final = 4 * 1024 * 1024
 
 _OPTIONS: Final[list[tuple[str, int]]] = [
@@ -55,6 +57,13 @@ _OPTIONS: Final[list[tuple[str, int]]] = [
     # machine, where an attempt that was given up would be taken for a daemon that is not there.
     ("grpc.min_reconnect_backoff_ms", 10_000),
     ("grpc.max_reconnect_backoff_ms", 1000),
+    # While a request waits, a connection that is silent for ALIVE_S is asked whether it lives, and has ALIVE_S to
+    # answer: grpc does both in threads of its own, however busy the program is. The last is for the pings that grpc
+    # sends for its own purposes: while one is on its way none of ours is sent.
+    ("grpc.keepalive_time_ms", int(ALIVE_S * 1000)),
+    ("grpc.keepalive_timeout_ms", int(ALIVE_S * 1000)),
+    ("grpc.http2.max_pings_without_data", 0),
+    ("grpc.http2.ping_timeout_ms", int(ALIVE_S * 1000)),
     # Channels of one process would share one connection, and with it one another's backoff.
     ("grpc.use_local_subchannel_pool", 1),
 ]
@@ -90,7 +99,7 @@ class Patience:
         """Waits a while and returns True, or False at once when there is no patience left. `spent_s` was waited
         already, for an answer that did not come."""
         self._left -= spent_s
-        if self._left <= 0:
+        if self._left <= 0 or (self._link.private and not await asyncio.to_thread(answers, self._link.path)):
             self._link.gone = True
             return False
         self._link.is_waited_for()
@@ -112,6 +121,7 @@ class Link:
         self.version = ""  # of the daemon, once it has said so
         self.heartbeats = False  # whether the daemon sends them on streams of events
         self.most_arguments = 0  # bytes of a call's; what is longer is left out. 0: the daemon does not know that
+        self.path = socket_path(address) if network(address) is None else ""
         self.private = False  # a daemon that was started for its client's lifetime, and does not come back
         self.closed = False  # by whoever opened it
         self.gone = False  # it was waited for in vain, and has not answered since
