@@ -66,6 +66,7 @@ async def messages(
                     if not isinstance(message, kind):  # it is aio.EOF
                         if not endless:
                             return
+                        patience.begin_quietly()
                         if not await patience.pause():
                             raise NoAnswer(f"the daemon has stopped, asked to {what}; {afterwards}")
                         break

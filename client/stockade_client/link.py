@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 PATIENCE_S: Final = 10.0  # a daemon that is restarted is back within this
 FIRST_PAUSE_S: Final = 0.05
 LONGEST_PAUSE_S: Final = 1.0
+QUIET_S: Final = 1.0
 ANSWER_S: Final = 15.0  # beyond the time that a request asks the daemon to wait
 ALIVE_S: Final = 5.0  # a connection that carries nothing any more is given up within twice of it
 MESSAGE_BYTES: Final = 4 * 1024 * 1024
@@ -87,11 +88,17 @@ class Patience:
     def __init__(self, link: "Link") -> None:
         self._link = link
         self._left = link.patience_s
+        self._quiet_s = 0.0  # of waiting that nobody is told of
         self._pause = FIRST_PAUSE_S
+
+    def begin_quietly(self) -> None:
+        """The daemon has said that it stops: whoever has what he came for leaves now, and is not told that it went."""
+        self._quiet_s = QUIET_S
 
     def renew(self) -> None:
         """The daemon answered: the next trouble gets the full time again."""
         self._link.answers()
+        self._quiet_s = 0.0
         self._left = self._link.patience_s
         self._pause = FIRST_PAUSE_S
 
@@ -102,9 +109,11 @@ class Patience:
         if self._left <= 0 or (self._link.private and not await asyncio.to_thread(answers, self._link.path)):
             self._link.gone = True
             return False
-        self._link.is_waited_for()
+        if self._quiet_s <= 0:
+            self._link.is_waited_for()
         pause = min(self._pause, self._left)
         self._left -= pause
+        self._quiet_s -= pause
         self._pause = min(self._pause * 2, LONGEST_PAUSE_S)
         await asyncio.sleep(pause)
         return True
