@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from stockade_client.approvals import Answer, Approve, Ask
-    from stockade_client.calls import Call
+    from stockade_client.calls import Call, Piece
     from stockade_client.connection import Daemon, connect
     from stockade_client.errors import (
         AlreadyExists,
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
 _HOMES: Final[dict[str, tuple[str, ...]]] = {
     "approvals": ("Answer", "Approve", "Ask"),
-    "calls": ("Call",),
+    "calls": ("Call", "Piece"),
     "connection": ("Daemon", "connect"),
     "errors": (
         "AlreadyExists",
@@ -135,6 +135,7 @@ __all__ = [
     "NotFound",
     "NotPermitted",
     "NotPossible",
+    "Piece",
     "ProfileFinding",
     "RequestRefused",
     "Resolution",

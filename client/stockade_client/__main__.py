@@ -32,6 +32,7 @@ _COMMANDS: Final = {
     "approve": "Answer what calls ask: see each one, say yes or no.",
     "sessions": "List the daemon's sessions.",
     "ps": "List the calls that are under way, and what they wait for.",
+    "output": "Print what a call has printed, from any offset on.",
     "cancel": "Take a call back.",
     "stop": "End a session and its calls.",
     "ledger": "Show what happened in a session or a call.",

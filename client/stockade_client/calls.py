@@ -6,10 +6,11 @@ restarts.
 """
 
 import asyncio
+import codecs
 import json
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias
 
 from stockade.v1 import calls_pb2
@@ -25,12 +26,14 @@ LAST_TRY_S: Final = 2.0  # the same, of a daemon that was waited for in vain alr
 CANCEL_AGAIN_S: Final = 1.0  # a cancelled call is settled long before; one that is not has missed the cancellation
 UNKNOWN_PAUSE_S: Final = 0.05  # for the request that starts a call to be recorded
 
-Part: TypeAlias = Literal["stdout", "stderr", "value"]
+Part: TypeAlias = Literal["stdout", "stderr", "both", "value"]
 _PARTS: Final[dict[Part, calls_pb2.OutputPart.ValueType]] = {
     "stdout": calls_pb2.OUTPUT_PART_STDOUT,
     "stderr": calls_pb2.OUTPUT_PART_STDERR,
+    "both": calls_pb2.OUTPUT_PART_BOTH,
     "value": calls_pb2.OUTPUT_PART_VALUE,
 }
+_NAMES: Final = {number: part for part, number in _PARTS.items()}
 
 _OUTCOMES: Final = {"done": calls_pb2.OUTCOME_DONE, "not-done": calls_pb2.OUTCOME_NOT_DONE}
 
@@ -49,6 +52,35 @@ def leave_out(request: calls_pb2.StartCallRequest | calls_pb2.TurnCall, link: Li
     if 0 < link.most_arguments < len(request.arguments):
         request.arguments_left_out = len(request.arguments)
         request.arguments = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Bytes of a call's output."""
+
+    part: Part  # whose they are
+    offset: int  # of the first one, in what was read: of `both`, in the view of both
+    data: bytes
+
+
+async def _data(pieces: AsyncGenerator[Piece, None]) -> AsyncGenerator[bytes, None]:
+    async with aclosing(pieces) as reading:
+        async for piece in reading:
+            yield piece.data
+
+
+async def _decoded(pieces: AsyncGenerator[Piece, None]) -> AsyncGenerator[str, None]:
+    """A character that one piece begins is told with the piece that ends it; the other stream does not matter."""
+    decoders: dict[Part, codecs.IncrementalDecoder] = {}
+    async with aclosing(pieces) as reading:
+        async for piece in reading:
+            if piece.part not in decoders:
+                decoders[piece.part] = codecs.getincrementaldecoder("utf-8")("replace")
+            if text := decoders[piece.part].decode(piece.data):
+                yield text
+    for decoder in decoders.values():
+        if text := decoder.decode(b"", final=True):
+            yield text
 
 
 class Call:
@@ -200,12 +232,29 @@ class Call:
     ) -> Stream[bytes]:
         """Bytes of the call's output from `offset` on; with `follow`, until the call is settled.
 
-        `part` is stdout or stderr (raw bytes, while it runs and afterwards) or value (JSON text, of a settled
-        call). heartbeat_s: as of events.read.
+        `part` is stdout, stderr or both (raw bytes, while it runs and afterwards; both in the order in which they
+        arrived) or value (JSON text, of a settled call). What stands at an offset never changes: read on from there
+        later, or over another connection. heartbeat_s: as of events.read.
         """
-        return Stream(self._output(offset, part, follow, heartbeat_s if follow and self._link.heartbeats else 0.0))
+        return Stream(_data(self._output(offset, part, follow, self._beat_s(follow, heartbeat_s))))
 
-    async def _output(self, offset: int, part: Part, follow: bool, beat_s: float) -> AsyncGenerator[bytes, None]:
+    def pieces(
+        self, offset: int = 0, part: Part = "both", follow: bool = True, *, heartbeat_s: float = HEARTBEAT_S
+    ) -> Stream[Piece]:
+        """The same, with whose bytes they are and where they stand. Offsets of `both` count in the view of both."""
+        return Stream(self._output(offset, part, follow, self._beat_s(follow, heartbeat_s)))
+
+    def text(
+        self, offset: int = 0, part: Part = "both", follow: bool = True, *, heartbeat_s: float = HEARTBEAT_S
+    ) -> Stream[str]:
+        """The same as text, for a model or a person: no character is ever cut, however the bytes came, and U+FFFD
+        stands for bytes alone that are no UTF-8."""
+        return Stream(_decoded(self._output(offset, part, follow, self._beat_s(follow, heartbeat_s))))
+
+    def _beat_s(self, follow: bool, heartbeat_s: float) -> float:
+        return heartbeat_s if follow and self._link.heartbeats else 0.0
+
+    async def _output(self, offset: int, part: Part, follow: bool, beat_s: float) -> AsyncGenerator[Piece, None]:
         def stream(used: Link) -> object:
             request = calls_pb2.ReadOutputRequest(
                 session_id=self._session_id,
@@ -229,7 +278,7 @@ class Call:
             async for chunk in read:
                 offset = chunk.offset + len(chunk.data)
                 if not chunk.heartbeat:
-                    yield chunk.data
+                    yield Piece(_NAMES.get(chunk.stream, part), chunk.offset, chunk.data)
 
     async def take(self, message: calls_pb2.Call) -> None:
         """Keeps the result of a settled call, or the card of another; a value too large for a message is fetched in

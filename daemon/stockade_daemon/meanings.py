@@ -23,7 +23,8 @@ OF_CODES: Final[dict[str, str]] = {
     "TOOL_OUTCOME_UNKNOWN": "The daemon ended while the body ran, or a plugin failed after it. The message says what "
     "is proven about its effects.",
     "INVALID_TOOL_OUTPUT": "The body answered something that is no answer, or a value that JSON cannot carry.",
-    "OUTPUT_LIMIT": "The value is larger than 16 MiB.",
+    "OUTPUT_LIMIT": "The value is larger than 16 MiB, or more was printed than a profile lets a call print, whose "
+    "`limits.output_past` is `stop`.",
     "RESOURCE_LIMIT": "A limit of the profile ended the body; it is named.",
     "SANDBOX_UNAVAILABLE": "The host does not give a layer that the profile requires, or a step of entering the "
     "sandbox fails; it is named, with the reason.",

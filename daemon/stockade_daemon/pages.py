@@ -87,6 +87,10 @@ def _profiles() -> str:
     )
 
 
+def _limit(value: float | str) -> str:
+    return value if isinstance(value, str) else f"{value:g}"
+
+
 def _settings(found: list[Profile]) -> Iterable[tuple[str, ...]]:
     yield (
         "approval: reads, writes, commands",
@@ -95,7 +99,7 @@ def _settings(found: list[Profile]) -> Iterable[tuple[str, ...]]:
     yield "effects of commands", *(each.approval.effects for each in found)
     yield "network", *(each.network for each in found)
     for name in found[0].limits.__dataclass_fields__:
-        yield f"limits: {name}", *(f"{getattr(each.limits, name):g}" for each in found)
+        yield f"limits: {name}", *(_limit(getattr(each.limits, name)) for each in found)
     for name in found[0].budget.__dataclass_fields__:
         yield f"budget of a session: {name}", *(f"{getattr(each.budget, name)}" for each in found)
     yield "system calls", *(" ".join(each.syscalls) for each in found)

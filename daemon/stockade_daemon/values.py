@@ -147,7 +147,8 @@ class Limits:
     file_mb: int  # RLIMIT_FSIZE: largest file that a process may write, MiB
     tmp_mb: int  # size of /tmp, /var/tmp and /dev/shm together, MiB
     tmp_inodes: int  # names in them
-    output_mb: int  # kept of stdout and of stderr, MiB; the rest is read and dropped
+    output_mb: int  # kept of stdout and of stderr, MiB
+    output_past: Literal["truncate", "stop"]  # what becomes of a call that prints more
     cpus: float  # processors' worth of time that all processes together may use
 
 

@@ -15,7 +15,9 @@ from typing import TypeAlias
 from stockade_client import Call, CallResult, connect
 from tests.end_to_end.stockaded import COMMAND_S, Stockaded
 
-Picture: TypeAlias = dict[str, tuple[int, bytes, int]]  # path → mode, bytes or target, which of its names is the first
+Picture: TypeAlias = dict[
+    str, tuple[int, bytes, int]
+]  # path → mode, attributes with bytes or target, which of its names is the first
 
 
 NEVER = 10**9  # no commit has so many points
@@ -57,8 +59,13 @@ def plant(workspace: Path, files: int) -> str:
     (workspace / "first").write_text("one file\n")
     (workspace / "a").mkdir()
     (workspace / "b").mkdir()
+    (workspace / "twin").write_text("of a file with two names\n")
+    if os.geteuid() == 0:  # a user's overlay makes two files of it
+        (workspace / "kept" / "other").hardlink_to(workspace / "twin")
     return "\n".join(
         (
+            "echo more >> twin; chmod 640 twin",
+            'python3 -c \'import os; [os.setxattr(each, "user.a", b"x") for each in ("twin", "kept")]\'',
             "i=0; for f in kept/*; do i=$((i+1)); case $((i%4)) in 0) rm $f;; 1) echo more >> $f;; "
             "2) chmod 600 $f;; 3) mv $f $f.new;; esac; done",
             "rm -r gone; mkdir -p made/deep; for i in $(seq 1 40); do echo $i > made/deep/$i; done",
@@ -76,11 +83,15 @@ def picture(workspace: Path) -> Picture:
     first: dict[int, int] = {}
     for number, path in enumerate(sorted(workspace.rglob("*"))):
         status = path.lstat()
-        content = b""
+        content = b"".join(
+            os.fsencode(name) + os.getxattr(path, name, follow_symlinks=False)
+            for name in os.listxattr(path, follow_symlinks=False)
+            if name.startswith("user.")
+        )
         if stat.S_ISLNK(status.st_mode):
-            content = os.fsencode(os.readlink(path))
+            content += os.fsencode(os.readlink(path))
         elif stat.S_ISREG(status.st_mode):
-            content = path.read_bytes()
+            content += path.read_bytes()
         found[str(path.relative_to(workspace))] = status.st_mode, content, first.setdefault(status.st_ino, number)
     return found
 

@@ -74,9 +74,9 @@ async def test_a_function_killed_after_its_change_says_what_was_committed(
 async def test_a_killed_command_says_that_there_was_no_effect(staged: Staged, kill: Kill) -> None:
     command = json_text.dump({"command": "echo x > a.txt; echo begun; while :; do sleep 1; done"})
     await staged.engine.begin("s", "c", "shell", command)
-    output = staged.engine.running_output("s", "c", "stdout")
+    output = staged.engine.running_output("s", "c")
     assert output is not None
-    assert await output.more(0)
+    assert await output.more("stdout", 0)
     await kill()
     record, _ = await staged.engine.wait("s", "c", HANG_S)
     says(record.result, "TOOL_OUTCOME_UNKNOWN", "none (proven)")

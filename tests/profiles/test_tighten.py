@@ -46,6 +46,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "limits.open_files": st.integers(32, 34),
     "limits.file_mb": st.integers(1, 3),
     "limits.output_mb": st.integers(1, 3),
+    "limits.output_past": st.sampled_from(["stop", "truncate"]),
     "limits.cpus": st.sampled_from([0.5, 1.0, 2.0]),
     "budget.calls": st.integers(1, 3),
     "budget.seconds": st.integers(1, 3),

@@ -48,8 +48,7 @@ async def said(worker: Worker, command: str) -> str:
     async with asyncio.TaskGroup() as group:
         group.create_task(Pump(worker.stdout, output).run())
         await run(worker, f"exec 2>&1; {command}")
-    text, _ = await output.text(1 << 16)
-    return text
+    return (await output.read(0, 1 << 16)).decode()
 
 
 @pytest.mark.parametrize("access", [Access.OVERLAY, Access.READ])

@@ -97,7 +97,7 @@ async def _copy(output: "client.Stream[bytes]", descriptor: int) -> int:
     passed = 0
     async with output:
         async for data in output:
-            await asyncio.to_thread(_write_all, descriptor, data)
+            await asyncio.to_thread(write_all, descriptor, data)
             passed += len(data)
     return passed
 
@@ -115,7 +115,7 @@ def _all_of_it(result: "client.CallResult", passed: dict[str, int]) -> int:
     return BROKEN if lost else 0
 
 
-def _write_all(descriptor: int, data: bytes) -> None:
+def write_all(descriptor: int, data: bytes) -> None:
     """Raises BrokenPipeError when the reader has gone, NotWritten for any other reason."""
     view = memoryview(data)
     while view:

@@ -1,12 +1,16 @@
 """Sessions and calls for a thread."""
 
+from typing import TypeVar
+
 from stockade_client import calls, session
-from stockade_client.calls import Part
+from stockade_client.calls import Part, Piece
 from stockade_client.following import HEARTBEAT_S
 from stockade_client.results import CallResult, Json, JsonInput
 from stockade_client.sync.face import Face, waiting
 from stockade_client.sync.streams import Stream
 from stockade_client.values import Event, SessionInfo
+
+T = TypeVar("T")
 
 
 class Call(Face[calls.Call]):
@@ -41,6 +45,20 @@ class Call(Face[calls.Call]):
         """Bytes of the call's output from `offset` on; see stockade_client.Call.output."""
         source = self._inner.output(offset, part, follow, heartbeat_s=heartbeat_s)
         return Stream(self._background, self._errands, source, bytes)
+
+    def pieces(
+        self, offset: int = 0, part: Part = "both", follow: bool = True, *, heartbeat_s: float = HEARTBEAT_S
+    ) -> Stream[Piece]:
+        """The same, with whose bytes they are and where they stand; see stockade_client.Call.pieces."""
+        source = self._inner.pieces(offset, part, follow, heartbeat_s=heartbeat_s)
+        return Stream(self._background, self._errands, source, _as_it_is)
+
+    def text(
+        self, offset: int = 0, part: Part = "both", follow: bool = True, *, heartbeat_s: float = HEARTBEAT_S
+    ) -> Stream[str]:
+        """The same as text, of which no character is cut; see stockade_client.Call.text."""
+        source = self._inner.text(offset, part, follow, heartbeat_s=heartbeat_s)
+        return Stream(self._background, self._errands, source, str)
 
 
 class Session(Face[session.Session]):
@@ -90,5 +108,5 @@ class Session(Face[session.Session]):
         return Call(self._background, self._errands, inner)
 
 
-def _as_it_is(event: Event) -> Event:
-    return event
+def _as_it_is(item: T) -> T:
+    return item

@@ -13,7 +13,7 @@ from stockade_daemon.errors import ArgumentsRefusal, Refusal, ToolFailure
 from stockade_daemon.pipeline import outcomes
 from stockade_daemon.pipeline.context import CallUnderWay, Services
 from stockade_daemon.pipeline.effects import discarded, settle
-from stockade_daemon.pipeline.output import Output, Pump
+from stockade_daemon.pipeline.output import Pump
 from stockade_daemon.pipeline.stop import Stopped
 from stockade_daemon.pipeline.stopped import while_running
 from stockade_daemon.policy.subjects import Judged
@@ -24,8 +24,6 @@ from stockade_daemon.sandbox.worker import Worker
 from stockade_daemon.values import Json, Limits, Outcome, ProgramBody
 from stockade_worker.frames import BrokenFrame
 
-_IN_VALUE = 64 * 1024  # bytes of each stream
-_FOR_MODEL = 28 * 1024  # of each, so that both stay below the tool's cap and are cut in one place only
 _DISCARDED = "what it had changed was discarded"
 # What the body's process may say before it becomes the command; anything else from it is no answer.
 _CANNOT_START = {"FS_NOT_FOUND", "FS_NOT_DIRECTORY", "FS_OUTSIDE_WORKSPACE", "FS_PERMISSION_DENIED", "FS_IO_ERROR"}
@@ -65,9 +63,12 @@ async def run_command(services: Services, judged: Judged, under_way: CallUnderWa
     # Nothing of an overlay is committed before its command has ended by itself.
     effects = outcomes.NO_EFFECTS if refusal is not None and refusal.code == "TOOL_OUTCOME_UNKNOWN" else ""
     refusal = _limited(refusal, account, judged.session.profile.limits)
+    if refusal is None or refusal.code == "OUTPUT_LIMIT":
+        # Also where it had ended by itself before its last output was read: what counts is what it printed.
+        refusal = under_way.printed.stopped(judged.session.profile, _DISCARDED)
     usage = replace(account.usage, wall_s=under_way.clock.spent or time.monotonic() - started)
     value: dict[str, Json] = {
-        **await _output(under_way.stdout, under_way.stderr),
+        **await under_way.printed.value(),
         "exit_code": ended.exit_code if ended else None,
         "signal": ended.signal if ended else None,
         "timed_out": refusal is not None and refusal.code == "TOOL_TIMEOUT",
@@ -155,24 +156,8 @@ def _limited(refusal: Refusal | None, account: Account, limits: Limits) -> Refus
     return ToolFailure("RESOURCE_LIMIT", f"the command reached its limit of {reached}; {_DISCARDED}. {outcomes.LESS}")
 
 
-async def _output(stdout: Output, stderr: Output) -> dict[str, Json]:
-    out, out_cut = await stdout.text(_IN_VALUE)
-    err, err_cut = await stderr.text(_IN_VALUE)
-    return {
-        "stdout": out,
-        "stderr": err,
-        "truncated": out_cut or err_cut,
-        "stdout_bytes": stdout.size + stdout.dropped,
-        "stderr_bytes": stderr.size + stderr.dropped,
-    }
-
-
 async def _for_model(under_way: CallUnderWay, value: dict[str, Json]) -> tuple[str, ...]:
-    stdout, _ = await under_way.stdout.text(_FOR_MODEL)
-    stderr, _ = await under_way.stderr.text(_FOR_MODEL)
-    blocks = [stdout] if stdout else []
-    if stderr:
-        blocks.append(f"[stderr]\n{stderr}")
+    blocks = await under_way.printed.blocks()
     if value["signal"]:
         blocks.append(f"[killed by signal {value['signal']}]")
     elif value["exit_code"]:

@@ -13,6 +13,7 @@ from stockade_daemon.ledger.ledger import Ledger
 from stockade_daemon.ledger.records import CallRecord
 from stockade_daemon.pipeline.describe import Describing
 from stockade_daemon.pipeline.output import Output
+from stockade_daemon.pipeline.printed import Printed
 from stockade_daemon.pipeline.stop import Clock, Stop
 from stockade_daemon.pipeline.turn import Place
 from stockade_daemon.policy.approvals import Approvals
@@ -78,8 +79,7 @@ class CallUnderWay:
 
     live: LiveSession  # as it was when the call began; under a narrower profile once pre-execute has chosen one
     call: Call
-    stdout: Output
-    stderr: Output
+    printed: Printed
     stop: Stop
     clock: Clock
     tools: Registry  # the generation that was current when the call was taken
@@ -94,6 +94,14 @@ class CallUnderWay:
     bound: "Bound | None" = None  # to what a yes to its arguments is bound
     card: Mapping[str, Json] | None = None  # the pending one, of the arguments as they stand; None: it cannot be shown
     task: asyncio.Task[None] | None = None
+
+    @property
+    def stdout(self) -> Output:
+        return self.printed.stdout
+
+    @property
+    def stderr(self) -> Output:
+        return self.printed.stderr
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,3 +126,10 @@ class Services:
     effects_intent: IntentPoint[Transaction]
     transaction_guards: Guards[Transaction]
     post_execute: Waterfall[Finished, PostDecision]
+
+
+def printed_by(services: Services, live: LiveSession, call_id: str, stop: Stop) -> Printed:
+    """What a call of this session will print, kept as its profile says."""
+    session = live.session
+    limits = session.profile.limits
+    return Printed(services.outputs, session.session_id, call_id, limits, lambda: stop.request("output"))

@@ -81,7 +81,7 @@ async def settle(
             prospect = await under_way.live.gate.transactions.plan(made, since, exact=exact)
             plan = prospect.plan
             if plan.effects or plan.steps:
-                staged = StagedEffects(made, since, plan.digest, whose, done)
+                staged = StagedEffects(prospect.made, since, plan.digest, whose, done)
                 await _settled(services, judged, under_way, prospect, staged)
     except Refusal as refusal:
         if plan is not None:

@@ -11,14 +11,15 @@ from types import MappingProxyType
 from stockade_daemon.errors import InfrastructureFailure, Refusal, RequestError
 from stockade_daemon.ledger.records import CallRecord, SessionRecord, Unsettled
 from stockade_daemon.pipeline import effects, outcomes, views
-from stockade_daemon.pipeline.context import CallUnderWay, LiveSession, Services
+from stockade_daemon.pipeline.context import CallUnderWay, LiveSession, Services, printed_by
 from stockade_daemon.pipeline.finalize import finalize
 from stockade_daemon.pipeline.identity import check_call_id, check_same
 from stockade_daemon.pipeline.listing import Listed, listed
 from stockade_daemon.pipeline.looking import looked_at
 from stockade_daemon.pipeline.observe import Observer, observe
-from stockade_daemon.pipeline.output import PARTS, Output, file_of, synced
+from stockade_daemon.pipeline.output import file_of
 from stockade_daemon.pipeline.post_execute import Reviewed
+from stockade_daemon.pipeline.printed import Printed
 from stockade_daemon.pipeline.recover import recover
 from stockade_daemon.pipeline.run import run
 from stockade_daemon.pipeline.scheduler import Scheduler, cancelled, parked
@@ -187,8 +188,7 @@ class Engine:
         under_way = CallUnderWay(
             live=live,
             call=call,
-            stdout=self._output(live, call_id, "stdout"),
-            stderr=self._output(live, call_id, "stderr"),
+            printed=printed_by(self._services, live, call_id, stop),
             stop=stop,
             clock=Clock(stop),
             tools=registry,
@@ -236,8 +236,8 @@ class Engine:
                 result["card"] = views.completed(judged.manifest, under_way.card, result)
             if self._services.durability == "power":
                 # What lies beside the ledger survives what the ledger does.
-                await synced(under_way.stdout, under_way.stderr)
-            outputs = {part: data for part in PARTS if (data := getattr(under_way, part).small)}
+                await under_way.printed.sync()
+            outputs = under_way.printed.small()
             by = ended_by(final.outcome, under_way.stop.by or under_way.place.refused_by)
             settled = await self._services.ledger.settle(session.session_id, call.call_id, result, outputs, by=by)
             under_way.live.spent.learn(settled.type, settled.body)
@@ -261,8 +261,7 @@ class Engine:
             _log.error("call %s/%s has a result that cannot be recorded: %s", session.session_id, call.call_id, error)
             code = "unrecorded"
         finally:
-            under_way.stdout.close()
-            under_way.stderr.close()
+            under_way.printed.close()
             del self._under_way[(session.session_id, call.call_id)]
             under_way.settled.set()
             under_way.place.end()
@@ -339,20 +338,14 @@ class Engine:
         """The calls without a result of one session, or with an empty id of all."""
         return listed(self._under_way.values(), self._turns, self._services.approvals, session_id)
 
-    def running_output(self, session_id: str, call_id: str, part: str) -> Output | None:
+    def running_output(self, session_id: str, call_id: str) -> Printed | None:
         """The output of a call under way; None once it is settled."""
         under_way = self._under_way.get((session_id, call_id))
-        if under_way is None:
-            return None
-        return under_way.stdout if part == "stdout" else under_way.stderr
+        return None if under_way is None else under_way.printed
 
     def output_file(self, session_id: str, call_id: str, part: str) -> Path:
         """Where a long output of this call lies, if it has one."""
         return file_of(self._services.outputs, session_id, call_id, part)
-
-    def _output(self, live: LiveSession, call_id: str, part: str) -> Output:
-        cap = live.session.profile.limits.output_mb * 1024 * 1024
-        return Output(self.output_file(live.session.session_id, call_id, part), cap=cap)
 
     def _busy(self) -> set[str]:
         """Sessions with calls; what they hold must not be let go of."""

@@ -56,8 +56,7 @@ class _Attempts:
             if refused:
                 return self._before()
             if self._under_way.dispatched:
-                self._under_way.stdout = self._under_way.stdout.again()
-                self._under_way.stderr = self._under_way.stderr.again()
+                self._under_way.printed.again()
         begun = self._under_way.dispatched
         self._error = None
         try:

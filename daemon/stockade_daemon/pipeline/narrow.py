@@ -36,8 +36,7 @@ async def narrow(services: Services, judged: Judged, under_way: CallUnderWay, ti
         {"digest": profile.digest, "before": before.digest, "tightening": tightening.decode()},
     )
     under_way.live = under_way.live.under(profile)
-    for output in (under_way.stdout, under_way.stderr):
-        output.narrow(profile.limits.output_mb * 1024 * 1024)
+    under_way.printed.narrow(profile.limits)
     return replace(judged, session=under_way.live.session)
 
 

@@ -1,20 +1,40 @@
 """A command's output: bytes with offsets, kept up to a cap, readable while they come and afterwards.
 
-The first 64 KiB stay in memory; more goes to a private file, so that a long output costs no memory.
+The first 64 KiB stay in memory; more goes to a private file, so that a long output costs no memory. What comes after
+the cap is read and dropped, but for the last of it, which stays in memory: an end often says more than a beginning.
 """
 
 import asyncio
+import fcntl
 import hashlib
 import logging
 import os
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from stockade_daemon.errors import InfrastructureFailure
+from stockade_daemon.pipeline import edges
+from stockade_daemon.pipeline.arrival import STREAMS, Arrival
 
 _log = logging.getLogger(__name__)
 SMALL: Final = 64 * 1024
-PARTS: Final = ("stdout", "stderr")
+PARTS: Final = STREAMS
+TAIL: Final = 32 * 1024 + edges.LONGEST  # bytes of the end that stay where the cap was passed
+# Between two reads of what is only dropped. A writer that never ends would keep the loop from everybody else.
+_PACE_S: Final = 0.002
+_WIDE: Final = 1024 * 1024  # of a pipe that is read so seldom, where this user may have it as large
+
+
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """Head and tail of a stream, cut between characters; all of it where nothing is left out."""
+
+    head: bytes
+    tail: bytes
+    left_out: int  # bytes between the two
 
 
 def file_of(outputs: Path, session_id: str, call_id: str, part: str) -> Path:
@@ -26,11 +46,17 @@ def file_of(outputs: Path, session_id: str, call_id: str, part: str) -> Path:
 class Output:
     """One stream of one call. Written by one task, read by any number."""
 
-    def __init__(self, path: Path, *, cap: int) -> None:
+    def __init__(self, path: Path, *, cap: int, arrival: Arrival | None = None, part: int = 0) -> None:
+        """arrival: of this stream, the one with the index `part`, and the other one of the call; None: nobody asks."""
         self._path = path
         self._cap = cap
+        self._arrival = arrival or Arrival()
+        self._part = part
         self._memory = bytearray()
         self._file: int | None = None
+        self._tail = b""  # where something was dropped: the last bytes of all
+        self.on_past: Callable[[], None] | None = None  # called when the cap is passed, once
+        self.full = False  # the disk took no more: what was dropped was not dropped for the cap
         self.size = 0  # bytes kept
         self.dropped = 0  # bytes read and not kept
         self.closed = False
@@ -40,29 +66,39 @@ class Output:
         """Lowers the cap, before anything was written. A higher one changes nothing."""
         self._cap = min(self._cap, cap)
 
-    def again(self) -> "Output":
-        """A new output in place of this one, which is closed: for another attempt of the same call."""
-        self.close()
-        return Output(self._path, cap=self._cap)
-
     async def append(self, data: bytes) -> None:
         """Keeps what fits under the cap."""
-        kept = data[: self._cap - self.size]
-        self.dropped += len(data) - len(kept)
-        if kept:
-            if self._file is None and self.size + len(kept) <= SMALL:
-                self._memory += kept
-            else:
-                try:
-                    await asyncio.to_thread(self._write, kept)
-                except OSError as error:
-                    # A full disk costs the rest of the output, not the command: what is kept stays readable.
-                    _log.warning("%s: output is no longer kept: %s", self._path, error)
-                    self._cap = self.size
-                    self.dropped += len(kept)
-                    return
-            self.size += len(kept)
-            self._wake()
+        async with self._arrival.turn:
+            kept = data[: self._cap - self.size]
+            if kept and not await self._keep(kept):
+                kept = b""
+            if len(kept) < len(data):
+                await self._drop(data[len(kept) :])
+
+    async def _keep(self, kept: bytes) -> bool:
+        """Whether there was room for it."""
+        if self._file is None and self.size + len(kept) <= SMALL:
+            self._memory += kept
+        else:
+            try:
+                await asyncio.to_thread(self._write, kept)
+            except OSError as error:
+                # A full disk costs the rest of the output, not the command: what is kept stays readable.
+                _log.warning("%s: output is no longer kept: %s", self._path, error)
+                self._cap, self.full = self.size, True
+                return False
+        self.size += len(kept)
+        self._arrival.add(self._part, len(kept))
+        self._wake()
+        return True
+
+    async def _drop(self, data: bytes) -> None:
+        if not self.dropped:
+            self._tail = await self.read(max(0, self.size - TAIL), TAIL)
+            if self.on_past is not None and not self.full:
+                self.on_past()
+        self.dropped += len(data)
+        self._tail = data[-TAIL:] if len(data) >= TAIL else (self._tail + data)[-TAIL:]
 
     def _write(self, data: bytes) -> None:
         if self._file is None:
@@ -97,7 +133,9 @@ class Output:
 
     def end(self) -> None:
         """No more will come."""
-        self.closed = True
+        if not self.closed:
+            self.closed = True
+            self._arrival.end()
         self._wake()
 
     def _wake(self) -> None:
@@ -114,21 +152,20 @@ class Output:
         """All of it, where it never needed a file."""
         return bytes(self._memory) if self._file is None else None
 
-    async def text(self, most: int) -> tuple[str, bool]:
-        """Head and tail as text, about `most` bytes of them, and whether something is left out.
-
-        Where output was dropped there is no tail: the end of what was kept is not the end of what was printed. Bytes
-        that are not UTF-8 become U+FFFD; the raw ones stay readable by offset.
-        """
+    async def excerpt(self, most: int) -> Excerpt:
+        """Head and tail of all that came, `most` bytes of them, 2 * TAIL at most."""
+        total, half = self.size + self.dropped, most // 2
+        if total <= min(most, self.size):
+            return Excerpt(await self.read(0, total), b"", 0)
+        head = edges.head(await self.read(0, min(half, self.size)))
+        begin = max(len(head), total - half)  # of the tail
+        before = min(edges.LONGEST, begin - len(head))
         if self.dropped:
-            head = await self.read(0, most)
-            total = self.size + self.dropped
-            return f"{_decoded(head)}\n[cut here: {len(head)} of {total} bytes are shown, {self.size} were kept]", True
-        if self.size <= most:
-            return _decoded(await self.read(0, self.size)), False
-        half = most // 2
-        head, tail = await self.read(0, half), await self.read(self.size - half, half)
-        return f"{_decoded(head)}\n[{self.size - 2 * half} bytes left out]\n{_decoded(tail)}", True
+            last = self._tail[-(total - begin + before) :]
+        else:
+            last = await self.read(begin - before, half + before)
+        tail = edges.tail(last, len(last) - (total - begin))
+        return Excerpt(head, tail, total - len(head) - len(tail))
 
     def close(self) -> None:
         """Closes the file; its bytes stay on the disk."""
@@ -154,10 +191,6 @@ def _sync(file: int, directory: Path) -> None:
         os.close(above)
 
 
-def _decoded(data: bytes) -> str:
-    return data.decode("utf-8", "replace")
-
-
 class Pump:
     """Reads a pipe into an output. Keeps draining past the cap, so that the writer never blocks."""
 
@@ -167,13 +200,14 @@ class Pump:
         self._output = output
         self._woken = asyncio.Event()
         self._enough = False
+        self._most = 1 << 16
 
     async def run(self) -> None:
         """Ends with the pipe, or, once `finish` was called, as soon as nothing is in it."""
         try:
             while True:
                 try:
-                    data = os.read(self._descriptor, 1 << 16)
+                    data = os.read(self._descriptor, self._most)
                 except BlockingIOError:
                     if self._enough:
                         return
@@ -182,6 +216,15 @@ class Pump:
                 if not data:
                     return
                 await self._output.append(data)
+                # A writer that is as fast as this reader would keep the loop from everybody else.
+                if not self._output.dropped:
+                    await asyncio.sleep(0)
+                    continue
+                if self._most < _WIDE:
+                    self._most = _WIDE
+                    with suppress(OSError):
+                        fcntl.fcntl(self._descriptor, fcntl.F_SETPIPE_SZ, _WIDE)
+                await asyncio.sleep(_PACE_S)
         finally:
             self._output.end()
 

@@ -1,6 +1,6 @@
 """What a stop comes to: an outcome that says whether the body had begun, and what became of its effects."""
 
-from stockade_daemon.errors import Aborted, DeadlineReached, Refusal
+from stockade_daemon.errors import Aborted, DeadlineReached, Refusal, ToolFailure
 from stockade_daemon.pipeline.stop import Stopped
 from stockade_daemon.values import ITSELF, Outcome
 
@@ -12,6 +12,7 @@ def before_dispatch(stopped: Stopped) -> Refusal:
         "closing": "the session was closed",
         "draining": "the daemon is stopping",
         "deadline": "the tool's time was up",
+        "output": "it had printed more than its profile lets it",
     }[stopped.cause]
     return Aborted("ABORTED_BEFORE_DISPATCH", f"{why} before it was started; nothing was run.")
 
@@ -24,6 +25,8 @@ def while_running(stopped: Stopped, *, limit: str, after: str) -> Refusal:
             "TOOL_TIMEOUT",
             f"the time was up after {limit} and all processes were killed; {after}. Give it more time or less work.",
         )
+    if stopped.cause == "output":
+        return ToolFailure("OUTPUT_LIMIT", f"it printed more than its profile lets it and was ended; {after}.")
     why = {"cancelled": "the caller cancelled the call", "closing": "the session was closed"}.get(
         stopped.cause, "the daemon is stopping"
     )

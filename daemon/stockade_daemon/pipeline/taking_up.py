@@ -13,9 +13,8 @@ from typing import Any
 
 from stockade_daemon.errors import ArgumentsRefusal, ConfigurationError, InfrastructureFailure, RequestError
 from stockade_daemon.ledger.records import Unsettled
-from stockade_daemon.pipeline.context import CallUnderWay, LiveSession, Services
+from stockade_daemon.pipeline.context import CallUnderWay, LiveSession, Services, printed_by
 from stockade_daemon.pipeline.identity import frozen
-from stockade_daemon.pipeline.output import Output, file_of
 from stockade_daemon.pipeline.sessions import Sessions
 from stockade_daemon.pipeline.stop import Clock, Stop
 from stockade_daemon.pipeline.waited import Waited, waited
@@ -52,15 +51,10 @@ async def take_up(services: Services, sessions: Sessions, unsettled: Unsettled) 
         _log.exception("call %s/%s waited for an approval and cannot go on", session_id, call_id)
         return None
     stop = Stop()
-    cap = under.session.profile.limits.output_mb * 1024 * 1024
-    stdout, stderr = (
-        Output(file_of(services.outputs, session_id, call_id, part), cap=cap) for part in ("stdout", "stderr")
-    )
     under_way = CallUnderWay(
         live=under,
         call=call,
-        stdout=stdout,
-        stderr=stderr,
+        printed=printed_by(services, under, call_id, stop),
         stop=stop,
         clock=Clock(stop),
         tools=services.tools.current,

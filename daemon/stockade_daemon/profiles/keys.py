@@ -5,7 +5,7 @@ than that one does. docs/profiles.md shows the same list; a test keeps them equa
 """
 
 import re
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from stockade_daemon.profiles.command_rule import MOST as MOST_RULES
 from stockade_daemon.profiles.command_rule import RULE, command_rule
@@ -261,10 +261,18 @@ FILE_MB = Key(
 )
 OUTPUT_MB = Key(
     "limits.output_mb",
-    whole(1, 64),
+    whole(1, 4096),
     4,
-    "MiB, 1 to 64",
-    "Kept of stdout and of stderr, each; what comes after is read and dropped, and the result says so.",
+    "MiB, 1 to 4096",
+    "Kept of stdout and of stderr, each; a call that prints more is cut or ended, as `limits.output_past` says.",
+)
+OUTPUT_PAST: Final[Key[Literal["stop", "truncate"]]] = Key(
+    "limits.output_past",
+    one_of("truncate", "stop"),
+    "truncate",
+    '"truncate" or "stop"',
+    "What becomes of a call that prints more: the rest is read and dropped, and the result says so; or it is killed "
+    "and ends with OUTPUT_LIMIT.",
 )
 
 CPUS = Key(
@@ -367,6 +375,7 @@ KEYS: Final[tuple[Key[Any], ...]] = (
     OPEN_FILES,
     FILE_MB,
     OUTPUT_MB,
+    OUTPUT_PAST,
     CPUS,
     CALLS,
     SECONDS,

@@ -194,6 +194,7 @@ def _profile(files: Sequence[File]) -> Profile:
             tmp_mb=at[keys.TMP_MB],
             tmp_inodes=at[keys.TMP_INODES],
             output_mb=at[keys.OUTPUT_MB],
+            output_past=at[keys.OUTPUT_PAST],
             cpus=at[keys.CPUS],
         ),
         budget=Budget(calls=at[keys.CALLS], seconds=at[keys.SECONDS], output_mb=at[keys.RESULTS_MB]),

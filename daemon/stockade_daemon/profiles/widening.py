@@ -123,6 +123,7 @@ RULES: Final[dict[str, Rule]] = {
     keys.OPEN_FILES.name: _at_most(lambda profile: profile.limits.open_files),
     keys.FILE_MB.name: _at_most(lambda profile: profile.limits.file_mb),
     keys.OUTPUT_MB.name: _at_most(lambda profile: profile.limits.output_mb),
+    keys.OUTPUT_PAST.name: _no_later(("stop", "truncate"), lambda profile: profile.limits.output_past),
     keys.CPUS.name: _at_most(lambda profile: profile.limits.cpus),
     keys.CALLS.name: _at_most(lambda profile: profile.budget.calls),
     keys.SECONDS.name: _at_most(lambda profile: profile.budget.seconds),

@@ -1,6 +1,7 @@
 """stockade.v1.Calls."""
 
 import asyncio
+import functools
 import os
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, suppress
@@ -11,7 +12,9 @@ from stockade.v1 import calls_pb2, calls_pb2_grpc
 from stockade_daemon import json_text
 from stockade_daemon.errors import RequestError
 from stockade_daemon.ledger.ledger import VALUE_PART, Ledger
+from stockade_daemon.pipeline.both import settled
 from stockade_daemon.pipeline.engine import Engine
+from stockade_daemon.pipeline.printed import BOTH, PRINTED
 from stockade_daemon.pipeline.turn import Turn
 from stockade_daemon.policy.access import may_see
 from stockade_daemon.rpc import wire
@@ -28,7 +31,9 @@ _PARTS = {
     calls_pb2.OUTPUT_PART_STDOUT: "stdout",
     calls_pb2.OUTPUT_PART_STDERR: "stderr",
     calls_pb2.OUTPUT_PART_ARGUMENTS: "arguments",
+    calls_pb2.OUTPUT_PART_BOTH: BOTH,
 }
+_STREAMS = {"stdout": calls_pb2.OUTPUT_PART_STDOUT, "stderr": calls_pb2.OUTPUT_PART_STDERR}
 
 _OUTCOMES = {calls_pb2.OUTCOME_DONE: True, calls_pb2.OUTCOME_NOT_DONE: False}
 _LONGEST_NOTE = 4096  # bytes
@@ -113,7 +118,7 @@ class CallsService(calls_pb2_grpc.CallsServicer):
     ) -> AsyncIterator[calls_pb2.OutputChunk]:
         part = _PARTS.get(request.part)
         if part is None:
-            raise RequestError("INVALID_ARGUMENT", "part is none of VALUE, STDOUT, STDERR and ARGUMENTS")
+            raise RequestError("INVALID_ARGUMENT", "part is none of VALUE, STDOUT, STDERR, BOTH and ARGUMENTS")
         await self.access.see(me, request.session_id)
         record, _ = await self._engine.wait(request.session_id, request.call_id, 0)
         offset = min(request.offset, wire.LARGEST)
@@ -132,14 +137,14 @@ class CallsService(calls_pb2_grpc.CallsServicer):
     async def _chunks(
         self, request: calls_pb2.ReadOutputRequest, part: str, offset: int
     ) -> AsyncGenerator[calls_pb2.OutputChunk, None]:
-        if part in ("stdout", "stderr"):
-            running = self._engine.running_output(request.session_id, request.call_id, part)
+        if part in PRINTED:
+            running = self._engine.running_output(request.session_id, request.call_id)
             if running is not None:
-                while await running.more(offset) if request.follow else running.size > offset:
-                    data = await running.read(offset, _CHUNK)
+                while await running.more(part, offset) if request.follow else running.size(part) > offset:
+                    stream, data = await running.read(part, offset, _CHUNK)
                     if not data:
                         break
-                    yield calls_pb2.OutputChunk(offset=offset, data=data)
+                    yield _chunk(part, stream, offset, data)
                     offset += len(data)
                 if not request.follow:
                     return
@@ -151,6 +156,15 @@ class CallsService(calls_pb2_grpc.CallsServicer):
     async def _settled(
         self, session_id: str, call_id: str, part: str, offset: int
     ) -> AsyncIterator[calls_pb2.OutputChunk]:
+        if part == BOTH:
+            kept_of = functools.partial(self._ledger.output, session_id, call_id)
+            async with settled(kept_of, functools.partial(self._engine.output_file, session_id, call_id)) as both:
+                while True:
+                    stream, data = await both.read(offset, _CHUNK)
+                    if not data:
+                        return
+                    yield _chunk(part, stream, offset, data)
+                    offset += len(data)
         record, _ = await self._engine.wait(session_id, call_id, 0)
         kept = await self._ledger.output(session_id, call_id, part)
         if kept is None and part == "value" and record.result is not None and "value" in record.result:
@@ -193,6 +207,12 @@ def _fitting(calls: list[calls_pb2.CallUnderWay]) -> list[calls_pb2.CallUnderWay
         if left < 0:
             each.ClearField("card")
     return calls
+
+
+def _chunk(part: str, stream: str, offset: int, data: bytes) -> calls_pb2.OutputChunk:
+    """Of a view of both streams each chunk says whose bytes it has."""
+    of = _STREAMS[stream] if part == BOTH else calls_pb2.OUTPUT_PART_UNSPECIFIED
+    return calls_pb2.OutputChunk(offset=offset, data=data, stream=of)
 
 
 def _slice(path: Path, offset: int) -> bytes:

@@ -20,7 +20,8 @@ from stockade_daemon.rpc.turns import Turns
 from stockade_daemon.sandbox.pool import Pool
 from stockade_daemon.values import Layer, Principal
 
-_FEATURES: Final = ("heartbeats", "arguments-left-out", "ask-changes")  # the optional abilities of every daemon
+# The optional abilities of every daemon.
+_FEATURES: Final = ("heartbeats", "arguments-left-out", "ask-changes", "output-both")
 
 
 def version() -> str:

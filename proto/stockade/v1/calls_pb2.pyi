@@ -80,6 +80,12 @@ class _OutputPartEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_OutputPart
     OUTPUT_PART_STDERR: _OutputPart.ValueType  # 3
     OUTPUT_PART_ARGUMENTS: _OutputPart.ValueType  # 4
     """the arguments' JSON text, where it is too long for the tool/call event (256 KiB)"""
+    OUTPUT_PART_BOTH: _OutputPart.ValueType  # 5
+    """Raw bytes of stdout and stderr in the order in which they arrived; offsets count in this view of both, and each chunk
+    says whose bytes it has. All of the bytes that are kept of each are in it, in their order. Where a call changes
+    between the two more than 32,768 times the order is coarser from there on: pieces of 4 KiB, or of a thousandth of what
+    there is, which then come that much later. Only a daemon that names the feature "output-both" has it.
+    """
 
 class OutputPart(_OutputPart, metaclass=_OutputPartEnumTypeWrapper): ...
 
@@ -91,6 +97,12 @@ OUTPUT_PART_STDOUT: OutputPart.ValueType  # 2
 OUTPUT_PART_STDERR: OutputPart.ValueType  # 3
 OUTPUT_PART_ARGUMENTS: OutputPart.ValueType  # 4
 """the arguments' JSON text, where it is too long for the tool/call event (256 KiB)"""
+OUTPUT_PART_BOTH: OutputPart.ValueType  # 5
+"""Raw bytes of stdout and stderr in the order in which they arrived; offsets count in this view of both, and each chunk
+says whose bytes it has. All of the bytes that are kept of each are in it, in their order. Where a call changes
+between the two more than 32,768 times the order is coarser from there on: pieces of 4 KiB, or of a thousandth of what
+there is, which then come that much later. Only a daemon that names the feature "output-both" has it.
+"""
 Global___OutputPart: _TypeAlias = OutputPart  # noqa: Y015
 
 @_typing.final
@@ -527,21 +539,25 @@ class OutputChunk(_message.Message):
     OFFSET_FIELD_NUMBER: _builtins.int
     DATA_FIELD_NUMBER: _builtins.int
     HEARTBEAT_FIELD_NUMBER: _builtins.int
+    STREAM_FIELD_NUMBER: _builtins.int
     offset: _builtins.int
     """of the first byte of data"""
     data: _builtins.bytes
     heartbeat: _builtins.bool
     """no data: the stream is alive; `offset` is where it will go on. Only where asked for"""
+    stream: Global___OutputPart.ValueType
+    """of OUTPUT_PART_BOTH: STDOUT or STDERR, whose bytes `data` is"""
     def __init__(
         self,
         *,
         offset: _builtins.int = ...,
         data: _builtins.bytes = ...,
         heartbeat: _builtins.bool = ...,
+        stream: Global___OutputPart.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["data", b"data", "heartbeat", b"heartbeat", "offset", b"offset"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["data", b"data", "heartbeat", b"heartbeat", "offset", b"offset", "stream", b"stream"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -153,7 +153,8 @@ class CallsServicer:
 
     def ReadOutput(self, request, context):
         """Bytes of a call's output from an offset on, in chunks of at most 256 KiB. With follow, goes on until the call is
-        settled. Safe to drop and to start again at the next offset.
+        settled. Safe to drop and to start again at the next offset: what stands at an offset never changes. A reader that
+        is slow costs the daemon a chunk, and the call nothing.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -75,7 +75,8 @@ class CallsStub:
     """
     ReadOutput: _grpc.UnaryStreamMultiCallable[_calls_pb2.ReadOutputRequest, _calls_pb2.OutputChunk]
     """Bytes of a call's output from an offset on, in chunks of at most 256 KiB. With follow, goes on until the call is
-    settled. Safe to drop and to start again at the next offset.
+    settled. Safe to drop and to start again at the next offset: what stands at an offset never changes. A reader that
+    is slow costs the daemon a chunk, and the call nothing.
     """
 
 @_typing.type_check_only
@@ -125,7 +126,8 @@ class CallsAsyncStub(CallsStub):
     """
     ReadOutput: _aio.UnaryStreamMultiCallable[_calls_pb2.ReadOutputRequest, _calls_pb2.OutputChunk]  # type: ignore[assignment]
     """Bytes of a call's output from an offset on, in chunks of at most 256 KiB. With follow, goes on until the call is
-    settled. Safe to drop and to start again at the next offset.
+    settled. Safe to drop and to start again at the next offset: what stands at an offset never changes. A reader that
+    is slow costs the daemon a chunk, and the call nothing.
     """
 
 class CallsServicer(metaclass=_abc_1.ABCMeta):
@@ -220,7 +222,8 @@ class CallsServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_calls_pb2.OutputChunk], _abc.AsyncIterator[_calls_pb2.OutputChunk]]:
         """Bytes of a call's output from an offset on, in chunks of at most 256 KiB. With follow, goes on until the call is
-        settled. Safe to drop and to start again at the next offset.
+        settled. Safe to drop and to start again at the next offset: what stands at an offset never changes. A reader that
+        is slow costs the daemon a chunk, and the call nothing.
         """
 
 def add_CallsServicer_to_server(servicer: CallsServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

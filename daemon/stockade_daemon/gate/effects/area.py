@@ -6,6 +6,7 @@ that every name changes hands by a rename (rename(2)) and never by a copy.
     links    further names of files
     old      what was taken away, and the old bytes of what is written in place
     journal  the steps, once all of the above is ready: without it nothing has been changed
+    made     there when all steps were made, and nobody else had come between
 """
 
 import errno
@@ -25,6 +26,7 @@ from stockade_daemon.gate.temporary import PREFIX
 from stockade_daemon.removing import remove_tree
 
 _JOURNAL: Final = b"journal"
+_MADE: Final = b"made"
 _CHUNK: Final = 1 << 20
 _READ: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 _NOT_RENAMED: Final = (errno.EXDEV, errno.EPERM, errno.EACCES)
@@ -115,6 +117,18 @@ class Area:
         if power:
             os.fsync(self._descriptor)
         return final
+
+    def mark_made(self, *, power: bool) -> None:
+        """The transaction is made, and stays: from now on it is not taken back any more. Raises OSError."""
+        if power:
+            syscalls.syncfs(self._descriptor)
+        os.close(os.open(_MADE, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=self._descriptor))
+        if power:
+            os.fsync(self._descriptor)
+
+    def is_made(self) -> bool:
+        """Whether `mark_made` was called. Raises OSError."""
+        return self.tree.status(_MADE) is not None
 
     def steps(self) -> list[Step] | None:
         """The recorded steps, and None where it never came to that. Raises OSError; ValueError where they are none."""

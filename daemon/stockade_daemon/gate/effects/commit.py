@@ -5,14 +5,13 @@ has put something of its own there, stays in the area, and the refusal says wher
 """
 
 import logging
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from stockade_daemon.errors import GateRefusal, Refusal
 from stockade_daemon.gate.effects.area import Area
 from stockade_daemon.gate.effects.steps import Stage, touched
-from stockade_daemon.gate.effects.survey import Survey, conflict, facts
+from stockade_daemon.gate.effects.survey import Survey
 from stockade_daemon.gate.effects.tree import Tree
 from stockade_daemon.gate.effects.upper import Found
 from stockade_daemon.gate.effects.values import Made, Plan, Step
@@ -79,8 +78,8 @@ def perform(ready: Ready, *, power: bool) -> None:
                 stage.make(step)
                 passing(f"step {number}")
             _look_back(stage, steps, ready.survey)
-            if power:
-                os.fsync(ready.workspace)
+            ready.area.mark_made(power=power)
+            passing("made")
         except BaseException as error:
             left = take_back(stage, made)
             if left:
@@ -102,18 +101,13 @@ def _look_back(stage: Stage, steps: list[Step], survey: Survey) -> None:
 
     Raises GateRefusal FS_CONFLICT.
     """
-    # One file may be in several steps, by several names.
-    changed = frozenset(step.inode for step in steps if step.do in ("meta", "write"))
-    ours = touched(steps)
     for step in steps:
-        if step.do in ("take", "swap") and step.expected is not None and step.expected.inode not in changed:
-            status = stage.area.tree.status(step.held)
-            if step.do == "take" and status is None:
+        if step.do in ("take", "swap") and step.expected is not None:
+            if step.do == "take" and stage.area.tree.status(step.held) is None:
                 continue  # it moved on to another name
-            if status is None or facts(status) != step.expected:
-                raise conflict(step.path, "was changed by another program")
+            stage.displaced(step)
             if step.guarded:
-                survey.still(stage.area.tree, step.held, ours)
+                survey.still(stage.area.tree, step.held, stage.ours)
 
 
 def take_back(stage: Stage, made: list[Step]) -> str:
@@ -121,6 +115,7 @@ def take_back(stage: Stage, made: list[Step]) -> str:
     left = []
     for step in reversed(made):
         try:
+            stage.passes(step)
             if stage.is_done(step) and not stage.take_back(step):
                 left.append(shown(step.path))
         except (OSError, Refusal):

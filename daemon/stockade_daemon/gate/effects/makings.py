@@ -37,11 +37,13 @@ class Makings:
         self._survey = survey
         self._root = os.geteuid() == 0
         self.links: list[Step] = []
+        self.early: list[Step] = []  # before names are taken away, by the names that things have in the workspace
         self.takes: list[Step] = []
         self.makes: list[Step] = []
         self.metas: list[Step] = []
         self.adopted: list[Adopted] = []
         self.written: set[int] = set()  # inodes of files with several names
+        self.attributed: set[int] = set()  # inodes that get other extended attributes
 
     def take(self, lower: bytes, status: os.stat_result, final: bytes | None) -> bytes:
         slot = joined(OLD, b"%d" % len(self.takes))
@@ -68,16 +70,29 @@ class Makings:
             )
         )
 
-    def write(self, found: Found, held: bytes, status: os.stat_result, mode: int | None) -> None:
-        """In place, so that every name of the file sees it; once for all names that the command knew."""
+    def write(self, found: Found, held: bytes, status: os.stat_result, mode: int | None, early: bytes = b"") -> None:
+        """In place, so that every name of the file sees it; once for all names that the command knew. `early`: by this
+        name, before it is taken away."""
         if status.st_ino in self.written:
             return
         self.written.add(status.st_ino)
         kept = joined(OLD, b"w%d" % len(self.written))
         old = stat.S_IMODE(status.st_mode)
-        self.makes.append(Step("write", found.path, held, kept, look.facts(status), status.st_ino, (old, 0)))
+        steps, path = (self.early, early) if early else (self.makes, found.path)
+        steps.append(Step("write", path, held, kept, look.facts(status), status.st_ino, (old, 0)))
         if mode is not None and mode != old:
-            self.makes.append(Step("meta", found.path, before=(old, 0), after=(mode, 0), inode=status.st_ino))
+            steps.append(Step("meta", path, before=(old, 0), after=(mode, 0), inode=status.st_ino))
+
+    def attribute(self, found: Found, held: bytes, status: os.stat_result, early: bytes = b"") -> None:
+        """The attributes of what waits at `held`, onto the file or directory itself; once for all its names."""
+        if status.st_ino in self.attributed:
+            return
+        self.attributed.add(status.st_ino)
+        kept = joined(OLD, b"a%d" % len(self.attributed))
+        steps = self.early if early else self.metas if found.directory else self.makes
+        steps.append(Step("attributes", early or found.path, held, kept, inode=status.st_ino))
+        if found.marked:
+            self.adopt(found, None, None)
 
     def meta(self, path: bytes, status: os.stat_result, mode: int) -> None:
         old = stat.S_IMODE(status.st_mode)
@@ -96,7 +111,7 @@ class Makings:
         takes = sorted(self.takes, key=lambda step: -step.path.count(b"/"))
         metas = list(reversed(self.metas))
         opened, closed = ([], []) if self._root else self._opened(takes, directories, origins)
-        return [*opened, *self.links, *takes, *self.makes, *metas, *closed]
+        return [*opened, *self.links, *self.early, *takes, *self.makes, *metas, *closed]
 
     def _opened(
         self, takes: list[Step], directories: Mapping[bytes, Directory], origins: Origins

@@ -4,6 +4,7 @@ and the steps that make it so.
 
 import os
 import stat
+from collections.abc import Sequence
 from dataclasses import replace
 
 from stockade_daemon.gate.effects import survey as look
@@ -30,8 +31,8 @@ from stockade_daemon.gate.names import joined
 class Planner(Planning):
     """Makes one plan. File work: for a thread."""
 
-    def run(self) -> Plan:
-        """The plan. Raises GateRefusal FS_CONFLICT; OSError."""
+    def run(self, orphans: Sequence[Found] = ()) -> Plan:
+        """The plan. `orphans`: changed files without a name (orphans.py). Raises GateRefusal FS_CONFLICT; OSError."""
         for found in self._found:
             if not found.path:
                 self._top(found)
@@ -41,6 +42,8 @@ class Planner(Planning):
                 self._directory(found)
             else:
                 self._other(found)
+        for found in orphans:
+            self._orphan(found)
         return self._finish()
 
     # What is in the upper directory, one kind each.
@@ -48,7 +51,7 @@ class Planner(Planning):
     def _top(self, found: Found) -> None:
         status = os.fstat(self._survey.workspace.root)
         self._directories[b""] = Directory(b"", NEW, found.status.st_mode, (status.st_uid, status.st_gid))
-        if stat.S_IMODE(found.status.st_mode) != self._root_mode:
+        if stat.S_IMODE(found.status.st_mode) != self._root_mode or self._has_other_attributes(found, b""):
             self._mode_of(found, b"", status)
 
     def _whiteout(self, found: Found) -> None:
@@ -104,6 +107,8 @@ class Planner(Planning):
         effect = Effect(found.path, "renamed", "directory", mode=mode, source=source)
         self._work.effects.append(replace(effect, before_mode=stat.S_IMODE(status.st_mode)))
         self._steps.meta(found.path, status, mode)
+        if self._has_other_attributes(found, source):
+            self._steps.attribute(found, held, status)
 
     def _new_directory(self, found: Found, lower: bytes | None) -> None:
         above = self._directories[above_of(found.path)]
@@ -141,7 +146,10 @@ class Planner(Planning):
             self._work.left_out.append((found.path, f"a {kind} is never committed"))
             return
         status = self._at(lower)
-        if status is not None and lower is not None and kind_of(status.st_mode) == kind:
+        same = status is not None and kind_of(status.st_mode) == kind
+        if same and kind == "file" and found.copied and not self._origins.is_copy_of_its_own(found):
+            same = False  # another file of the workspace has got this name
+        if same and status is not None and lower is not None:
             self._changed(found, kind, lower, status)
         else:
             self._new(found, kind, lower, status)
@@ -155,6 +163,7 @@ class Planner(Planning):
             self._metadata(found, kind, status, None)
             return
         before = after = None
+        others = False
         mode = None if kind == "symlink" else self._kept_mode(found, status.st_mode)
         if kind == "file":
             after, before = look.digest_at(self._upper, found.path), self._survey.digest(lower, status)
@@ -162,8 +171,9 @@ class Planner(Planning):
             if before != after and alone and is_refreshed(self._survey.workspace, lower, self._upper, found):
                 self._work.dropped.append(found.path)
                 return
-            if before == after and (found.copied or alone) and not self._has_other_attributes(found, lower, status):
-                self._metadata(found, kind, status, before)
+            others = self._has_other_attributes(found, lower)
+            if before == after and (found.copied or alone) and not (others and status.st_nlink == 1):
+                self._metadata(found, kind, status, before, attributes=others)
                 return
         several = kind == "file" and status.st_nlink > 1
         if several and not found.copied and not self._keeps_links:
@@ -192,6 +202,8 @@ class Planner(Planning):
         if several and found.copied:
             self._shares(found.path, status)
             self._steps.write(found, self._held(found.path), status, mode)
+            if others:
+                self._steps.attribute(found, self._held(found.path), status)
         else:
             self._steps.adopt(found, (status.st_uid, status.st_gid), mode)
             self._steps.make(found, self._held(found.path), status)
@@ -202,13 +214,23 @@ class Planner(Planning):
         mode = None if kind == "symlink" else self._new_mode(found, above)
         inside = above.lower is None
         after = look.digest_at(self._upper, found.path) if kind == "file" and (self._exact or not inside) else None
+        before = None
+        change: Change = "created" if status is None else "replaced"
         if status is not None and lower is not None:
             self._whole(lower, status)
+            if kind == "file" and kind_of(status.st_mode) == "file":
+                change, before = "changed", self._survey.digest(lower, status)
         came = self._came_from(found)
-        if came is None and status is None and found.copied and not inside:
+        moved = came is not None and status is None and came[2] not in self._sources | self._origins.replaced
+        if (
+            came is None
+            and status is None
+            and found.copied
+            and not inside
+            and found.path not in self._origins.originals
+        ):
             self._work.lost.append(found.path)
-        change: Change = "created" if status is None else "replaced"
-        if came is not None and status is None:
+        if came is not None and moved:
             change = "renamed"
             self._sources.add(came[2])
         self._work.effects.append(
@@ -219,9 +241,9 @@ class Planner(Planning):
                 found.status.st_size if kind == "file" else 0,
                 mode,
                 None if status is None or stat.S_ISLNK(status.st_mode) else stat.S_IMODE(status.st_mode),
-                None if came is None else came[2],
+                came[2] if came is not None and moved else None,
                 look.target_at(self._upper, found.path) if kind == "symlink" else None,
-                None,
+                before,
                 after,
                 found.path,
                 inside=inside,
@@ -239,8 +261,7 @@ class Planner(Planning):
         """The name that a file had, where this one is new and that one is gone: lower path, status, path."""
         if found.origin is None or found.path in self._origins.originals or not stat.S_ISREG(found.status.st_mode):
             return None
-        came = self._origins.by_handle.get(found.origin)
-        return came if came is not None and came[2] not in self._sources else None
+        return self._origins.by_handle.get(found.origin)
 
     def _original(
         self, found: Found, came: tuple[bytes, os.stat_result, bytes] | None
@@ -255,9 +276,11 @@ class Planner(Planning):
             return None
         if status.st_nlink > 1:
             return lower, status
-        unchanged = status.st_size == found.status.st_size and look.digest_at(
-            self._upper, found.path
-        ) == self._survey.digest(lower, status)
+        unchanged = (
+            status.st_size == found.status.st_size
+            and look.digest_at(self._upper, found.path) == self._survey.digest(lower, status)
+            and not self._has_other_attributes(found, lower)
+        )
         return (lower, status) if unchanged else None
 
     def _one_more_name(
@@ -283,25 +306,35 @@ class Planner(Planning):
         self._steps.make(replace(found, status=file), link, status)
         if rewritten:
             self._steps.write(found, held, file, mode)
+            if self._has_other_attributes(found, lower):
+                self._steps.attribute(found, held, file)
 
     # Steps.
 
-    def _metadata(self, found: Found, kind: Kind, status: os.stat_result, digest: str | None) -> None:
-        """The same bytes, perhaps with another mode or time."""
+    def _metadata(
+        self, found: Found, kind: Kind, status: os.stat_result, digest: str | None, *, attributes: bool = False
+    ) -> None:
+        """The same bytes, perhaps with another mode or time, or other attributes."""
         mode = self._kept_mode(found, status.st_mode)
         old = stat.S_IMODE(status.st_mode)
-        self._work.dropped.append(found.path)
+        if not attributes:
+            self._work.dropped.append(found.path)
         if status.st_nlink > 1:
             if status.st_ino in self._steps.written:
                 return
             self._steps.written.add(status.st_ino)
-        if mode == old and found.status.st_mtime_ns == status.st_mtime_ns:
+        same = mode == old and found.status.st_mtime_ns == status.st_mtime_ns
+        if same and not attributes:
             return
         self._shares(found.path, status)
         size = found.status.st_size if kind == "file" else 0
         self._work.effects.append(
             Effect(found.path, "metadata", kind_of(status.st_mode), size, mode, old, before=digest, after=digest)
         )
+        if attributes:
+            self._steps.attribute(found, self._held(found.path), status)
+        if same:
+            return
         self._steps.makes.append(
             Step(
                 "meta",
@@ -315,12 +348,15 @@ class Planner(Planning):
     def _mode_of(self, found: Found, path: bytes, status: os.stat_result) -> None:
         """Of a directory that was there and stays."""
         mode, old = self._kept_mode(found, status.st_mode), stat.S_IMODE(status.st_mode)
-        if mode != old:
-            lower = self._directories[path].lower
-            if lower is not None:
-                self._survey.check(lower, status)
+        directory = self._directories[path]
+        others = directory.lower is not None and self._has_other_attributes(found, directory.lower)
+        if mode != old or others:
+            if directory.lower is not None:
+                self._survey.check(directory.lower, status)
             self._work.effects.append(Effect(path, "metadata", "directory", mode=mode, before_mode=old))
             self._steps.meta(path, status, mode)
+        if others:
+            self._steps.attribute(found, directory.held, status)
 
     def _displaced(self, path: bytes, own: bytes | None) -> None:
         """What a moved directory took the place of."""

@@ -5,12 +5,13 @@ import stat
 from dataclasses import dataclass, field
 from typing import Final
 
+from stockade_daemon.gate.effects.attributes import attributes_at
 from stockade_daemon.gate.effects.makings import Directory, Makings
 from stockade_daemon.gate.effects.origins import Origins
-from stockade_daemon.gate.effects.survey import Survey, attributes_at
+from stockade_daemon.gate.effects.survey import Survey, digest_at
 from stockade_daemon.gate.effects.tree import Tree
 from stockade_daemon.gate.effects.upper import Found
-from stockade_daemon.gate.effects.values import Effect, Made
+from stockade_daemon.gate.effects.values import NEW, Change, Effect, Made, Step
 from stockade_daemon.gate.names import joined
 
 _SET_ID: Final = stat.S_ISUID | stat.S_ISGID
@@ -41,7 +42,7 @@ class Planning:
         self._exact = exact
         self._root = os.geteuid() == 0
         self._work = _Work()
-        self._origins = Origins(found, survey)
+        self._origins = Origins(found, survey, orphans=bool(made.orphans))
         self._steps = Makings(survey)
         self._directories: dict[bytes, Directory] = {}
         self._sources: set[bytes] = set()  # names that files had which have another one now
@@ -85,13 +86,33 @@ class Planning:
         """Notes a file that has, or gets, further names: what it becomes it becomes under all of them."""
         self._work.shared.append((path, (status.st_dev, status.st_ino)))
 
-    def _has_other_attributes(self, found: Found, lower: bytes, status: os.stat_result) -> bool:
-        """Whether a copy has other extended attributes of users than what it was copied from, and can be put there."""
-        if attributes_at(self._upper, found.path, self._marks) == attributes_at(
-            self._survey.workspace, lower, self._marks
-        ):
-            return False
-        if status.st_nlink == 1:
-            return True
-        self._work.left_out.append((found.path, "extended attributes of a file with several names are not committed"))
-        return False
+    def _has_other_attributes(self, found: Found, lower: bytes) -> bool:
+        """Whether a copy has other extended attributes of users than what it was copied from."""
+        new = attributes_at(self._upper, found.path, self._marks)
+        return new != attributes_at(self._survey.workspace, lower, self._marks)
+
+    def _orphan(self, found: Found) -> None:
+        """A file that was changed, lost the name by which it was, and keeps others: changed by the name that goes."""
+        came = None if found.origin is None else self._origins.by_handle.get(found.origin)
+        if came is None or came[1].st_nlink == 1 or came[1].st_ino in self._steps.written:
+            return
+        lower, status, path = came
+        self._survey.check(lower, status)
+        before, after = self._survey.digest(lower, status), digest_at(self._upper, found.path)
+        mode, old = self._kept_mode(found, status.st_mode), stat.S_IMODE(status.st_mode)
+        others = self._has_other_attributes(found, lower)
+        if (before, old, status.st_mtime_ns, others) == (after, mode, found.status.st_mtime_ns, False):
+            return
+        self._shares(path, status)
+        change: Change = "metadata" if before == after else "changed"
+        size, held = found.status.st_size, joined(NEW, found.path)
+        self._work.effects.append(
+            Effect(path, change, "file", size, mode, old, before=before, after=after, held=found.path)
+        )
+        if before != after:
+            self._steps.write(found, held, status, mode, early=lower)
+        if others:
+            self._steps.attribute(found, held, status, early=lower)
+        if before == after:
+            times = (old, status.st_mtime_ns), (mode, found.status.st_mtime_ns)
+            self._steps.early.append(Step("meta", lower, before=times[0], after=times[1], inode=status.st_ino))

@@ -6,14 +6,15 @@ moment between the last look and the change in which another program's work coul
 
 import os
 import stat
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from stockade_daemon.gate import syscalls
+from stockade_daemon.gate.effects import attributes
 from stockade_daemon.gate.effects.area import Area, copy_bytes, copy_file
 from stockade_daemon.gate.effects.survey import conflict, facts
 from stockade_daemon.gate.effects.tree import Tree
-from stockade_daemon.gate.effects.values import Step
+from stockade_daemon.gate.effects.values import Step, above_of
 
 _FILE: Final = os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 _PATH: Final = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -26,11 +27,19 @@ class Stage:
 
     workspace: Tree
     area: Area
-    ours: frozenset[int]  # inodes that the steps change, of which a new ctime tells nothing
+    ours: set[int]  # inodes that the steps change, of which a new ctime tells nothing
     power: bool = False  # old bytes are synced before they are written over
+    _changed: set[int] = field(init=False, default_factory=set)  # inodes that have other bytes, modes or times by now
+
+    def passes(self, step: Step) -> None:
+        """Notes which directory a step changes, when it is the step's turn: made or taken back. Raises OSError."""
+        directory = self.workspace.status(above_of(step.path))
+        if directory is not None:
+            self.ours.add(directory.st_ino)
 
     def make(self, step: Step) -> None:
         """Makes one step. Raises GateRefusal FS_CONFLICT, and then it was not made or can be taken back; OSError."""
+        self.passes(step)
         match step.do:
             case "link":
                 (directory, name), (into, other) = self.workspace.at(step.path), self.area.tree.at(step.held)
@@ -53,6 +62,8 @@ class Stage:
                 self.displaced(step)
             case "write":
                 self._write(step)
+            case "attributes":
+                self._attributes(step)
             case "meta":
                 self._meta(step, step.before, step.after)
         if step.tree:
@@ -61,9 +72,13 @@ class Stage:
 
     def displaced(self, step: Step) -> None:
         """Whether what a step took away is what it was to take. Raises GateRefusal FS_CONFLICT."""
-        status = self.area.tree.status(step.held)
-        if status is None or facts(status) != step.expected:
+        if not self._is_expected(step, self.area.tree.status(step.held)):
             raise conflict(step.path, "was changed by another program")
+
+    def _is_expected(self, step: Step, status: os.stat_result | None) -> bool:
+        if status is not None and step.expected is not None and status.st_ino in self._changed:
+            return status.st_ino == step.expected.inode  # by ourselves, under another of its names
+        return status is not None and facts(status) == step.expected
 
     def is_done(self, step: Step) -> bool:
         """Whether the disk says that a step was made. Raises OSError."""
@@ -75,7 +90,7 @@ class Stage:
                 return there is None and self._stands(step)
             case "swap":
                 return there is not None and there.st_ino != step.inode
-            case "write":
+            case "write" | "attributes":
                 return self.area.tree.status(step.kept) is not None
             case _:
                 status = self.workspace.status(step.path)
@@ -105,6 +120,8 @@ class Stage:
                     self._move(self.workspace, step.path, self.area.tree, step.held, flags)
                 case "write":
                     return self._write_back(step)
+                case "attributes":
+                    self._set_attributes(step, step.kept)
                 case "meta":
                     self._meta(step, step.after, step.before, strict=False)
             return True
@@ -113,14 +130,8 @@ class Stage:
                 self.workspace.forget()
                 self.area.tree.forget()
 
-    def finish(self, step: Step) -> None:
-        """Sets a mode or a time once more; of other steps nothing. Raises OSError."""
-        if step.do == "meta":
-            self._meta(step, step.before, step.after, strict=False)
-
     def _expect(self, step: Step) -> None:
-        status = self.workspace.status(step.path)
-        if status is None or facts(status) != step.expected:
+        if not self._is_expected(step, self.workspace.status(step.path)):
             raise conflict(step.path, "was changed by another program")
 
     def _stands(self, step: Step) -> bool:
@@ -158,8 +169,8 @@ class Stage:
             finally:
                 os.close(descriptor)
         os.rename(draft, kept, src_dir_fd=into, dst_dir_fd=into)
-        held_directory, held = self.area.tree.at(step.held)
-        self._pour((held_directory, held), (directory, name), step)
+        self._changed.add(step.inode)
+        self._pour(self.area.tree.at(step.held), (directory, name), step)
 
     def _pour(self, source: tuple[int, bytes], target: tuple[int, bytes], step: Step) -> None:
         reading = os.open(source[1], os.O_RDONLY | _FILE, dir_fd=source[0])
@@ -191,6 +202,20 @@ class Stage:
             os.utime(name, ns=(step.expected.mtime_ns, step.expected.mtime_ns), dir_fd=directory, follow_symlinks=False)
         return True
 
+    def _attributes(self, step: Step) -> None:
+        attributes.keep(self.workspace.at(step.path), self.area.tree.at(step.kept))
+        self._set_attributes(step, step.held)
+
+    def _set_attributes(self, step: Step, source: bytes) -> None:
+        directory, name = self.workspace.at(step.path)
+        descriptor = os.open(name, _PATH, dir_fd=directory)
+        try:
+            if os.fstat(descriptor).st_ino != step.inode:
+                raise conflict(step.path, "was replaced by another program")
+            attributes.replace(descriptor, self.area.tree.at(source))
+        finally:
+            os.close(descriptor)
+
     def _meta(self, step: Step, before: tuple[int, int], after: tuple[int, int], *, strict: bool = True) -> None:
         directory, name = self.workspace.at(step.path)
         descriptor = os.open(name, _PATH, dir_fd=directory)
@@ -200,6 +225,7 @@ class Stage:
                 if strict:
                     raise conflict(step.path, "was replaced by another program")
                 return
+            self._changed.add(status.st_ino)
             # What somebody else set meanwhile stays as he set it.
             if stat.S_IMODE(status.st_mode) == before[0] != after[0]:
                 os.chmod(f"/proc/self/fd/{descriptor}", after[0])
@@ -209,11 +235,9 @@ class Stage:
             os.close(descriptor)
 
 
-def touched(steps: list[Step]) -> frozenset[int]:
+def touched(steps: list[Step]) -> set[int]:
     """The inodes that steps rename, write to or give another name."""
-    return frozenset(step.inode for step in steps) | {
-        step.expected.inode for step in steps if step.expected is not None
-    }
+    return {step.inode for step in steps} | {step.expected.inode for step in steps if step.expected is not None}
 
 
 class _Reading:

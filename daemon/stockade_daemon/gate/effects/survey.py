@@ -2,7 +2,6 @@
 bytes. What is not is FS_CONFLICT, before anything is changed.
 """
 
-import errno
 import hashlib
 import os
 import stat
@@ -10,7 +9,7 @@ from typing import Final
 
 from stockade_daemon.errors import GateRefusal
 from stockade_daemon.gate.effects.mark import Mark
-from stockade_daemon.gate.effects.tree import Tree, named
+from stockade_daemon.gate.effects.tree import Tree
 from stockade_daemon.gate.effects.values import Facts, Kind
 from stockade_daemon.gate.names import told
 
@@ -57,7 +56,7 @@ class Survey:
                 found.append((inner, each))
         return found
 
-    def still(self, tree: Tree, path: bytes, ours: frozenset[int]) -> None:
+    def still(self, tree: Tree, path: bytes, ours: set[int]) -> None:
         """What was a directory of the workspace, in another tree by now, has nothing newer than the mark in it.
 
         `ours`: inodes that the transaction itself has changed, under another name. Raises GateRefusal FS_CONFLICT;
@@ -121,19 +120,6 @@ def target_at(tree: Tree, path: bytes) -> bytes:
     """Where a symbolic link leads. Raises OSError."""
     directory, name = tree.at(path)
     return os.readlink(name, dir_fd=directory)
-
-
-def attributes_at(tree: Tree, path: bytes, marks: str) -> dict[str, bytes]:
-    """The extended attributes of users (xattr(7)), without those that an overlay marks its own with. Raises OSError."""
-    place = named(*tree.at(path))
-    try:
-        names = os.listxattr(place, follow_symlinks=False)
-    except OSError as error:
-        if error.errno in (errno.ENOTSUP, errno.ENOSYS):
-            return {}
-        raise
-    wanted = [name for name in names if name.startswith("user.") and not name.startswith(marks)]
-    return {name: os.getxattr(place, name, follow_symlinks=False) for name in wanted}
 
 
 def facts(status: os.stat_result) -> Facts:

@@ -10,6 +10,7 @@ from stockade_daemon.gate import trees
 from stockade_daemon.gate.effects import commit, upper
 from stockade_daemon.gate.effects.areas import Areas
 from stockade_daemon.gate.effects.mark import Mark, committed, mark
+from stockade_daemon.gate.effects.orphans import gathered, orphans
 from stockade_daemon.gate.effects.plan import Planner
 from stockade_daemon.gate.effects.rules import Rules
 from stockade_daemon.gate.effects.survey import Survey
@@ -78,7 +79,7 @@ class Transactions:
 
         def work() -> Prospect:
             try:
-                return self._plan(made, since, exact=exact)
+                return self._plan(gathered(made), since, exact=exact)
             except OSError as error:
                 raise refuse_os_error(error, "look at what the command changed in", b"the workspace") from error
 
@@ -88,13 +89,14 @@ class Transactions:
         descriptor = os.open(made.upper, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
             with Tree(descriptor) as tree:
-                found = list(upper.read(tree, made.marks))
+                found = list(upper.read(tree, made.marks, os.fsencode(made.orphans)))
+                left = list(orphans(tree, made))
                 survey = Survey(Tree(self._workspace.descriptor), since)
-                plan = Planner(found, tree, survey, made=made, exact=exact).run()
+                plan = Planner(found, tree, survey, made=made, exact=exact).run(left[1:])
                 rules = Rules(self._workspace, self._protected, self._hidden)
                 reasons = settled(lambda: rules.reasons(plan, tree), b"the workspace")
                 survey.workspace.forget()
-                return Prospect(replace(plan, reasons=reasons), made, found, survey)
+                return Prospect(replace(plan, reasons=reasons), made, found + left, survey)
         finally:
             os.close(descriptor)
 
@@ -107,6 +109,7 @@ class Transactions:
 
     async def _commit(self, prospect: Prospect, areas: Areas, witness: Witness, *, power: bool) -> None:
         plan, name = prospect.plan, new_name()
+        known = False
         head = self._head(plan)
         await asyncio.to_thread(areas.note, name, self._workspace)
         commit.passing("noted")
@@ -116,21 +119,29 @@ class Transactions:
             ready = await asyncio.to_thread(
                 commit.prepare, self._workspace.descriptor, name, prospect.found, plan, prospect.survey, prospect.made
             )
+            made = recorded = False
             try:
                 async with trees.alone(self._workspace.path):
                     await witness.allowed()
                     await asyncio.to_thread(commit.perform, ready, power=power)
+                    made = True
                     committed()
                     for each in plan.effects:
                         self._looks.knows(each.path, each.after)
                     for part in _parts(head, plan):
                         await witness.done(part)
+                    recorded = True
                 commit.passing("recorded")
             finally:
-                await asyncio.to_thread(ready.close)
+                if made and not recorded:
+                    known = True  # its area and its note tell the next start that it was made
+                    ready.area.close()
+                else:
+                    await asyncio.to_thread(ready.close)
                 commit.passing("removed")
         finally:
-            await asyncio.to_thread(areas.forget, name)
+            if not known:
+                await asyncio.to_thread(areas.forget, name)
 
     def _head(self, plan: Plan) -> dict[str, Json]:
         return {"path": plan.summary, "operation": METHOD, "before": None, "after": plan.digest}

@@ -1,5 +1,5 @@
-"""After a crash: a transaction that was begun and not recorded as done is finished where all of its steps were made,
-and taken back where not.
+"""After a crash: a transaction that was begun and not recorded as done stands where its area says that it was made
+whole, and is taken back where not.
 """
 
 import logging
@@ -11,7 +11,6 @@ from stockade_daemon.gate.effects.area import Area
 from stockade_daemon.gate.effects.commit import take_back
 from stockade_daemon.gate.effects.steps import Stage, touched
 from stockade_daemon.gate.effects.tree import Tree
-from stockade_daemon.gate.effects.values import Step
 from stockade_daemon.gate.names import encoded
 from stockade_daemon.gate.workspace import Workspace
 from stockade_daemon.values import Json
@@ -37,11 +36,9 @@ def recover(workspace: Workspace, begun: Mapping[str, Json]) -> Proof:
             steps = area.steps()
             if steps is None:
                 return "none"
-            stage = Stage(tree, area, touched(steps))
-            if _all_are_made(stage, steps):
-                for step in steps:
-                    stage.finish(step)
+            if area.is_made():
                 return "applied"
+            stage = Stage(tree, area, touched(steps))
             left = take_back(stage, steps)
             if left:
                 _log.error(
@@ -54,10 +51,3 @@ def recover(workspace: Workspace, begun: Mapping[str, Json]) -> Proof:
             return "unknown"
         finally:
             area.close()
-
-
-def _all_are_made(stage: Stage, steps: list[Step]) -> bool:
-    """Whether every name has changed hands: what was taken may have gone on to another name since. Modes are set again
-    in any case, which does nothing where they are set."""
-    gone_on = {step.held for step in steps if step.do == "put" and stage.is_done(step)}
-    return all(step.do == "meta" or step.held in gone_on or stage.is_done(step) for step in steps)

@@ -38,9 +38,9 @@ class Found:
         return stat.S_ISDIR(self.status.st_mode)
 
 
-def read(upper: Tree, marks: str) -> Iterator[Found]:
+def read(upper: Tree, marks: str, but: bytes = b"") -> Iterator[Found]:
     """Everything in it, directories before what is in them, the root first. `marks`: prefix of the overlay's own
-    extended attributes.
+    extended attributes; `but`: a name in the root that is left out.
 
     Directories that were made unreadable are made readable: their mode has been looked at by then.
     Raises GateRefusal FS_NAME_TOO_LONG where it is nested too deep, FS_TOO_LARGE; OSError.
@@ -53,6 +53,8 @@ def read(upper: Tree, marks: str) -> Iterator[Found]:
         deeper = []
         for name in upper.names(above):
             path = above + b"/" + name if above else name
+            if path == but:
+                continue
             if len(path) > LONGEST_PATH:
                 raise GateRefusal(
                     "FS_NAME_TOO_LONG",
@@ -75,6 +77,12 @@ def read(upper: Tree, marks: str) -> Iterator[Found]:
                 deeper.append(path)
             yield found
         todo.extend(reversed(deeper))
+
+
+def found_at(upper: Tree, path: bytes, marks: str) -> Found:
+    """What is at a path, which has to be there. Raises OSError."""
+    directory, name = upper.at(path)
+    return _found(upper, path, marks, os.stat(name, dir_fd=directory, follow_symlinks=False))
 
 
 def _found(upper: Tree, path: bytes, marks: str, status: os.stat_result) -> Found:

@@ -11,7 +11,7 @@ from stockade_daemon.values import Json
 
 Kind: TypeAlias = Literal["file", "directory", "symlink", "fifo", "socket", "device"]
 Change: TypeAlias = Literal["created", "changed", "deleted", "replaced", "renamed", "metadata"]
-Do: TypeAlias = Literal["link", "take", "put", "swap", "write", "meta"]
+Do: TypeAlias = Literal["link", "take", "put", "swap", "write", "attributes", "meta"]
 
 CHANGES: Final[tuple[Change, ...]] = ("created", "changed", "deleted", "replaced", "renamed", "metadata")
 
@@ -69,6 +69,8 @@ class Step:
     put     what is at `held` goes to `path`, which is free
     swap    both change places
     write   the bytes of `held` go into the file at `path`, whose own are copied to `kept` before
+    attributes
+            the extended attributes of `held` go onto what is at `path`; the old ones are on `kept`, an empty file
     meta    mode and mtime of what is at `path`
     """
 
@@ -103,6 +105,7 @@ class Made:
     root_mode: int  # permission bits that the upper directory had at first
     worker_uid: int | None  # who owns what the worker made; None: the daemon's own user
     keeps_links: bool  # a change of a file with several names is told from another file in its place
+    orphans: str = ""  # name in `upper` of a directory of changed files that have no name there; empty: none
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,75 @@
+"""`stockade output`: the raw bytes of a call's output, from an offset on, while it runs and afterwards."""
+
+import asyncio
+from typing import cast
+
+import click
+
+import stockade_client as client
+from stockade_client.calls import Part
+from stockade_client.commands import options
+from stockade_client.commands.exec import write_all
+from stockade_client.commands.running import OK, run, the_running_daemon
+
+
+@click.command()
+@click.argument("call_id", metavar="CALL", callback=options.named)
+@click.option(
+    "--session",
+    "session_id",
+    metavar="NAME",
+    callback=options.named,
+    help="Its session; needed where several have a call of this id.",
+)
+@click.option(
+    "--part",
+    type=click.Choice(["stdout", "stderr", "both", "value"]),
+    default="stdout",
+    show_default=True,
+    help="Which bytes. `both`: those of stdout on stdout and those of stderr on stderr, in the order in which they "
+    "arrived; `value`: the JSON text of a settled call's value.",
+)
+@click.option(
+    "--offset", type=click.IntRange(min=0), default=0, show_default=True, help="Bytes to leave out at the beginning."
+)
+@click.option("--limit", type=click.IntRange(min=0), metavar="BYTES", help="Print so many at most.")
+@click.option("--follow", "-f", is_flag=True, help="Go on until the call is settled.")
+def command(call_id: str, session_id: str | None, part: str, offset: int, limit: int | None, follow: bool) -> None:
+    """Print what a call has printed, as it was: its result has no more than head and tail of a long output.
+
+    What stands at an offset never changes: who was cut off reads on where he was.
+
+    Exit status: 0 ok, 2 there is no such call, 3 daemon or infrastructure.
+    """
+
+    async def body() -> int:
+        async with the_running_daemon("`stockade output`") as daemon:
+            call = daemon.call(session_id or await _session_of(daemon, call_id), call_id)
+            left = limit
+            async with call.pieces(offset, cast(Part, part), follow) as pieces:
+                async for piece in pieces:
+                    data = piece.data if left is None else piece.data[:left]
+                    await asyncio.to_thread(write_all, 2 if part == "both" and piece.part == "stderr" else 1, data)
+                    if left is not None:
+                        left -= len(data)
+                        if not left:
+                            break
+        return OK
+
+    run(body)
+
+
+async def _session_of(daemon: "client.Daemon", call_id: str) -> str:
+    """Raises NotFound, InvalidRequest, with what to do next."""
+    found = [each.session_id for each in await daemon.calls() if each.call_id == call_id]
+    if not found:
+        for session in await daemon.sessions():
+            async with daemon.events(session.session_id, call_id=call_id) as events:
+                async for _ in events:
+                    found.append(session.session_id)
+                    break
+    if not found:
+        raise client.NotFound(f"there is no call {call_id!r}; `stockade ledger SESSION` lists the calls of a session")
+    if len(found) > 1:
+        raise client.InvalidRequest(f"several sessions have a call {call_id!r}: {', '.join(found)}; add --session NAME")
+    return found[0]
