@@ -77,7 +77,8 @@ class Ask:
         """Answers. `reason` is shown to the agent when refused.
 
         Raises AskAlreadyDecided when somebody was faster, AskChanged when this card is no longer what is asked,
-        NotFound when the call was withdrawn. Repeating the same answer is safe and returns the recorded one.
+        NotFound when the call was withdrawn, Misused after the block of `connect`. Repeating the same answer is safe
+        and returns the recorded one.
         """
         request = approvals_pb2.DecideRequest(
             ask_id=self.ask_id,
@@ -86,9 +87,11 @@ class Ask:
             reason=reason,
             decision_id=self._decision_id,
         )
+        what = f"answer the ask for {self.tool}"
         async with AsyncExitStack() as connections:
+            connections.enter_context(self._link.used(what))
             link = await connections.enter_async_context(self._link.again()) if self._anew else self._link
-            response = await link.ask(link.approvals.Decide, request, f"answer the ask for {self.tool}")
+            response = await link.ask(link.approvals.Decide, request, what)
         self.answer = Answer(response.allow, response.reason, response.decided_ms)
         return self.answer
 
@@ -187,7 +190,15 @@ async def _asks(
         if not attached.done():
             attached.set_result(None)
 
-    reading = messages(link, stream, approvals_pb2.Ask, beat_s=request.heartbeat_s, what="watch for asks", begun=begun)
+    reading = messages(
+        link,
+        stream,
+        approvals_pb2.Ask,
+        beat_s=request.heartbeat_s,
+        what="watch for asks",
+        begun=begun,
+        endless=True,
+    )
     async with aclosing(reading) as read:
         async for message in read:
             if message.heartbeat:

@@ -156,6 +156,32 @@ class Call:
             )
         )
 
+    async def kill(self) -> CallResult:
+        """Ends the call with all its processes, and returns its result. Raises NoAnswer."""
+        await self.cancel()
+        return await self.result()
+
+    async def wait(self, seconds: float) -> CallResult | None:
+        """The result where it is there within `seconds`, else None; the call goes on. Raises NoAnswer."""
+        over = asyncio.get_running_loop().time() + seconds
+        while self.settled is None:
+            left = over - asyncio.get_running_loop().time()
+            await self._wait(max(0.0, min(left, WAIT_S)))
+            if left <= 0:
+                break
+        return self.settled
+
+    async def signal(self, signal: str = "SIGTERM") -> None:
+        """Sends SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2 or SIGKILL to the processes of a command that is running, as
+        a terminal does; once, so a daemon that is away is not waited for.
+
+        Raises NotFound, NotPossible (it runs no command, or no longer), InvalidRequest (another signal), NoAnswer.
+        """
+        request = calls_pb2.SignalCallRequest(
+            session_id=self._session_id, call_id=self.call_id, signal=wire.said(signal, "a signal")
+        )
+        await self.take(await self._link.ask(self._link.calls.Signal, request, self._asked_to("signal"), patient=False))
+
     async def resolve_unknown(self, outcome: Literal["done", "not-done"], note: str = "") -> CallResult:
         """Records what became of a call that ended with TOOL_OUTCOME_UNKNOWN, and returns its result with that beside.
 

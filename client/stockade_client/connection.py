@@ -69,7 +69,7 @@ async def connect(
         link.heartbeats = "heartbeats" in info.features
         if "arguments-left-out" in info.features:
             link.most_arguments = response.limits.arguments_bytes
-        link.patience_s = 0.0 if info.private else PATIENCE_S
+        link.patience_s = PATIENCE_S
         yield Daemon(link, info)
 
 

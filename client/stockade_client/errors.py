@@ -7,7 +7,7 @@ StockadeError
 │   ├── DaemonNotInstalled     a private daemon was wanted and its packages are missing
 │   ├── DaemonStartFailed      a private daemon ended, or hung, before it listened
 │   └── Incompatible           client and daemon speak different versions
-├── Misused                stockade_client.sync was used where it cannot wait: in a running event loop, after its block
+├── Misused                used after its block, by two tasks at once, or without asyncio in a running event loop
 └── RequestRefused         the daemon answered that it cannot take this request (a gRPC status)
     ├── InvalidRequest         ids, paths or a profile text that cannot be used
     ├── NotFound               no such session, call, profile or directory
@@ -55,7 +55,8 @@ class Incompatible(DaemonError):
 
 
 class Misused(StockadeError, RuntimeError):
-    """stockade_client.sync was used where it cannot wait. The text says what to use instead."""
+    """Something was used where it cannot be: after the block that it belongs to, by two tasks or threads at once, or
+    stockade_client.sync where an event loop runs. The text says what to do instead."""
 
 
 class RequestRefused(StockadeError):

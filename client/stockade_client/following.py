@@ -31,12 +31,14 @@ async def messages(
     what: str,
     afterwards: str = wire.AFTERWARDS,
     begun: Callable[[], None] | None = None,
+    endless: bool = False,
 ) -> AsyncGenerator[M, None]:
     """All messages, heartbeats among them; they are `kind`.
 
     open_stream: makes the stream over the link that it is given, from where the reader has come to.
     beat_s: what the daemon was asked for. Silence of three times that is a dead connection. 0: wait for ever.
     begun: called whenever the daemon has taken the request, before any message. What finishes "asked to …" is `what`.
+    endless: the daemon ends this stream when it stops, and for no other reason: it is opened again.
 
     Raises NoAnswer when the daemon stays away, and what the daemon answered instead of messages.
     """
@@ -46,20 +48,28 @@ async def messages(
         renewed = False
         while True:
             await used.authorize()
-            stream = open_stream(used)
+            with link.used(what):
+                stream = open_stream(used)
             # There is something to say at once: messages, or the first heartbeat.
             within_s = ANSWER_S if beat_s else None
             try:
                 if begun is not None:
                     async with asyncio.timeout(within_s):
-                        await stream.initial_metadata()
+                        with link.used(what):
+                            await stream.initial_metadata()
                     if not stream.done():
                         begun()
                 while True:
                     async with asyncio.timeout(within_s):
-                        message = await stream.read()
+                        with link.used(what):
+                            message = await stream.read()
                     if not isinstance(message, kind):  # it is aio.EOF
-                        return
+                        if not endless:
+                            return
+                        patience.begin_quietly()
+                        if not await patience.pause():
+                            raise NoAnswer(f"the daemon has stopped, asked to {what}; {afterwards}")
+                        break
                     patience.renew()
                     renewed = False
                     within_s = _MISSED * beat_s if beat_s else None

@@ -6,7 +6,7 @@ Nothing here opens a file of the workspace; a path is text that the daemon resol
 import asyncio
 from collections.abc import Mapping, Sequence
 
-from stockade.v1 import catalog_pb2, sessions_pb2
+from stockade.v1 import calls_pb2, catalog_pb2, sessions_pb2
 from stockade_client import events, ids, wire
 from stockade_client.calls import WAIT_S, Call, arguments_text
 from stockade_client.errors import InvalidRequest
@@ -77,6 +77,17 @@ class Session:
             for tool, arguments, call_id in calls
         ]
         return await Turn(self._link, self.session_id, wanted).results()
+
+    async def jobs(self) -> list[Call]:
+        """Handles on the background jobs of this session that go on, oldest first."""
+        response = await self._link.ask(
+            self._link.calls.List, calls_pb2.ListCallsRequest(session_id=self.session_id), "list its jobs"
+        )
+        return [self.job(each.call_id) for each in response.calls if each.parent]
+
+    def job(self, job_id: str) -> Call:
+        """A handle on a background job, as the value of its `shell` call names it; nothing is asked."""
+        return Call(self._link, self.session_id, wire.said(job_id, "a job's id"), "shell")
 
     async def context(self, call_ids: Sequence[str]) -> list[str]:
         """What was told beside the results of these calls, for the model: the texts of their context/message events."""

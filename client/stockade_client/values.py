@@ -91,6 +91,7 @@ class CallUnderWay:
     since_ms: int  # when it was taken, or its turn was where its place has not come; milliseconds since 1970, UTC
     waits_for: str  # turn (calls before it) | approval | worker; empty: it is being judged, or runs
     ask_id: str  # of the approval
+    parent: str = ""  # of a background job: the call that has started it
     card: dict[str, Json] = field(default_factory=dict)  # the pending one: title, view, and what the view has
 
 

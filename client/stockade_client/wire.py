@@ -249,6 +249,7 @@ def under_way_of(message: calls_pb2.CallUnderWay) -> CallUnderWay:
         since_ms=message.since_ms,
         waits_for=message.waits_for,
         ask_id=message.ask_id,
+        parent=message.parent,
         card=call_card_of(message.card, message.tool),
     )
 

@@ -65,7 +65,7 @@ OF_EVENTS: Final[dict[str, str]] = {
     "under, and `calls`: `run` (the last good version stays), `refused` (this session cannot have the present one)",
     "session/closed": "it has ended",
     "tool/call": "a call was taken, before anything else happens: tool, arguments as they came, digest, its "
-    "`turn` if it has one, and the pending `card`",
+    "`turn` if it has one, the `parent` that has started it where it is a background job, and the pending `card`",
     "call/profile": "pre-execute chose a narrower profile for this call: `digest`, `before`, and the `tightening`",
     "call/arguments": "pre-execute has rewritten the arguments: `arguments`, their `digest`, and the `card` with them",
     "policy/pre-execute": "the rules have decided: `decision`, `reason`",
@@ -77,6 +77,7 @@ OF_EVENTS: Final[dict[str, str]] = {
     "call/dispatched": "a worker is about to get the body: `access`, `layers`",
     "call/attempt": "a listener of tools/execute asked for another attempt: `number`, and `decision` (`run`, "
     "`refused`)",
+    "call/signalled": "a running command was sent a signal: `signal`, its name",
     "fs/observed": "a read succeeded: path, digest, lines shown",
     "fs/edit-intent": "a body asked for an edit that fits: path, digests before and after; what the profile and "
     "all listeners say: `decision`, `reason`",

@@ -150,6 +150,8 @@ class Limits:
     output_mb: int  # kept of stdout and of stderr, MiB
     output_past: Literal["truncate", "stop"]  # what becomes of a call that prints more
     cpus: float  # processors' worth of time that all processes together may use
+    jobs: int  # background jobs of a session at one time; not of one worker
+    job_s: float  # longest life of a background job, in place of `wall_s`
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,6 +78,11 @@ class Broker:
         """Writes the session's list of what is to be done; counts when the call succeeds. For `todo_write` alone."""
         self._ask({"type": "todos", "todos": todos})
 
+    def job(self, action: str, **more: object) -> dict[str, Any]:
+        """What the daemon answers about this session's background jobs. For `job` alone."""
+        header = self._ask({"type": "job", "action": action, **more}).header
+        return {name: value for name, value in header.items() if name != "type"}
+
     def _ask(self, header: dict[str, object], blob: bytes = b"") -> Frame:
         self._channel.send(header, blob)
         frame = self._channel.receive()

@@ -21,6 +21,7 @@ _TABLE: Final[dict[str, tuple[int, int]]] = {
     "fsconfig": (431, 431),
     "fsmount": (432, 432),
     "fsopen": (430, 430),
+    "fspick": (433, 433),
     "mount_setattr": (442, 442),
     "move_mount": (429, 429),
     "open_tree": (428, 428),
@@ -68,7 +69,10 @@ FSOPEN_CLOEXEC = 1
 FSCONFIG_SET_FLAG = 0
 FSCONFIG_SET_STRING = 1
 FSCONFIG_CMD_CREATE = 6
+FSCONFIG_CMD_RECONFIGURE = 7
 FSMOUNT_CLOEXEC = 1
+FSPICK_CLOEXEC = 1
+FSPICK_EMPTY_PATH = 8
 
 # prctl(2)
 PR_SET_PDEATHSIG = 1
@@ -189,6 +193,18 @@ def new_mount(kind: str, options: dict[str, str | None], attributes: int) -> int
         return _syscall("fsmount", context, FSMOUNT_CLOEXEC, attributes, what=f"fsmount {kind}")
     finally:
         os.close(context)
+
+
+def fspick(tree: int) -> int:
+    """A context of the file system of a mount, for `reconfigure`; it keeps the file system, though not the mount."""
+    return _syscall("fspick", tree, b"", FSPICK_CLOEXEC | FSPICK_EMPTY_PATH, what=f"fspick {tree}")
+
+
+def reconfigure(context: int, *flags: str) -> None:
+    """Has a file system take up its options again, with these flags (fsconfig(2))."""
+    for flag in flags:
+        _syscall("fsconfig", context, FSCONFIG_SET_FLAG, flag.encode(), None, 0, what=f"fsconfig {flag}")
+    _syscall("fsconfig", context, FSCONFIG_CMD_RECONFIGURE, None, None, 0, what="reconfigure")
 
 
 def prctl(option: int, *arguments: int) -> int:

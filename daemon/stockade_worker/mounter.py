@@ -12,6 +12,9 @@ On a host that refuses user namespaces both fail at their start, and the daemon 
 in-place   nothing is mounted; templates and their workers live in the host's own view (template_in_place.py)
 
 Requests are served one at a time: they take well under a millisecond, and a namespace has one working directory.
+
+An overlay keeps what it has found out about names, and so shows a file that others have replaced as it was, and one
+that they have made not at all. A view that is to be followed has that forgotten several times a second.
 """
 
 import os
@@ -19,8 +22,9 @@ import select
 import signal
 import socket
 import sys
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from stockade_worker import idmap, kernel, privileges, root, template_in_place, userns
@@ -29,6 +33,7 @@ from stockade_worker.frames import Channel, Frame
 _EMPTY = "empty"  # an overlay wants two lower directories where it has no upper one
 IN_PLACE = "in-place"
 INSIDE_UID = 1000  # what a worker is in its own user namespace
+_FOLLOW_S = 0.2  # how old what a followed view shows may be
 
 
 class Mounter:
@@ -38,25 +43,34 @@ class Mounter:
         self._channel = channel
         self._mode = mode
         self._templates: dict[int, int] = {}  # pidfd → pid
+        self._followed: dict[int, int] = {}  # what the daemon keeps open the other end of → context of a view
 
     def serve(self) -> None:
         """Answers requests until the daemon is gone."""
         poll = select.poll()
         poll.register(self._channel.fileno(), select.POLLIN)
+        due = 0.0
         while True:
-            for descriptor, _ in poll.poll():
+            now = time.monotonic()
+            if self._followed and now >= due:
+                self._refresh()
+                due = now + _FOLLOW_S
+            for descriptor, _ in poll.poll(1000 * (due - now) if self._followed else None):
                 if descriptor == self._channel.fileno():
                     frame = self._channel.receive()
                     if frame is None:
                         return
-                    for pidfd in self._answer(frame):
-                        poll.register(pidfd, select.POLLIN)
+                    for watched in self._answer(frame):
+                        poll.register(watched, select.POLLIN)
                 elif descriptor in self._templates:
                     poll.unregister(descriptor)
                     self._reap(descriptor)
+                elif descriptor in self._followed:
+                    poll.unregister(descriptor)
+                    self._leave(descriptor)
 
     def _answer(self, frame: Frame) -> list[int]:
-        """Carries out one request; returns pidfds to watch."""
+        """Carries out one request; returns descriptors to watch: those of templates, and ends of followed views."""
         request = frame.header
         number = request["id"]
         try:
@@ -65,6 +79,10 @@ class Mounter:
                 self._templates[pidfd] = pid
                 self._channel.send({"type": "done", "id": number, "pid": pid}, descriptors=(pidfd,))
                 return [pidfd]
+            if frame.type == "follow":
+                end = self._follow(*frame.descriptors)
+                self._channel.send({"type": "done", "id": number})
+                return [end]
             made = self._mount(frame.type, request)
             if made is None:
                 self._channel.send({"type": "done", "id": number})
@@ -127,6 +145,28 @@ class Mounter:
         with _lower(key, cover) as layers:
             return kernel.new_mount("overlay", {"lowerdir": layers if cover else f"{layers}:{_EMPTY}"}, attributes)
 
+    def _follow(self, view: int, end: int) -> int:
+        """Keeps a view current until `end` says that nobody has the other one; returns our own copy of it."""
+        context = kernel.fspick(view)
+        try:
+            _forget_names(context)
+            kept = os.dup(end)
+        except OSError:
+            os.close(context)
+            raise
+        self._followed[kept] = context
+        return kept
+
+    def _refresh(self) -> None:
+        for context in self._followed.values():
+            # A view that cannot be refreshed is no reason to end what all sessions live on.
+            with suppress(OSError):
+                _forget_names(context)
+
+    def _leave(self, end: int) -> None:
+        os.close(self._followed.pop(end))
+        os.close(end)
+
     def _overlay(self, key: int, scratch: str, cover: str | None) -> int:
         """A detached overlay: the workspace below, the layer that covers names of it, `scratch`/upper above.
 
@@ -178,6 +218,12 @@ class Mounter:
         pid = self._templates.pop(pidfd)
         os.waitpid(pid, 0)
         os.close(pidfd)
+
+
+def _forget_names(context: int) -> None:
+    """Has a view forget what it knows of names, but for those of files and directories that are in use: the kernel
+    drops them from its cache when a file system is reconfigured, here to what it is (fs/super.c, shrink_dcache_sb)."""
+    kernel.reconfigure(context, "ro")
 
 
 @contextmanager

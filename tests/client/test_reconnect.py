@@ -3,13 +3,23 @@
 import asyncio
 from pathlib import Path
 
-from stockade_client import Daemon, connect
+import pytest
+
+from stockade_client import Ask, Daemon, Event, Misused, Session, Stream, connect, link
 from tests.client.served import Served, running
 from tests.end_to_end.proxy import between
+
+HANG_S = 120.0  # a hang detector
 
 
 async def killed_and_started_again(served: Served, processes: list[asyncio.subprocess.Process]) -> None:
     processes[-1].kill()
+    await processes[-1].wait()
+    processes.append(await served.started())
+
+
+async def stopped_and_started_again(served: Served, processes: list[asyncio.subprocess.Process]) -> None:
+    processes[-1].terminate()
     await processes[-1].wait()
     processes.append(await served.started())
 
@@ -95,6 +105,120 @@ async def test_an_approver_goes_on_watching(served: Served, workspace: Path) -> 
         assert (await settled).ok
     assert ask.call == asked[-1]
     assert (workspace / "a.txt").read_text() == "one\n2\nthree\n"
+
+
+async def test_followed_events_go_on_after_a_daemon_that_was_told_to_stop(served: Served, workspace: Path) -> None:
+    async with (
+        running(served) as processes,
+        connect(served.address) as daemon,
+        daemon.session(workspace, "dev", id="followed") as session,
+        session.events(follow=True) as events,
+    ):
+        first = await anext(events)
+        await stopped_and_started_again(served, processes)
+        assert (await session.call("read", path="a.txt")).ok
+        await session.close()
+        numbers = [first.seq] + [event.seq async for event in events]
+    assert numbers == list(range(1, len(numbers) + 1))
+
+
+async def test_a_sessions_approver_goes_on_after_a_daemon_that_was_told_to_stop(
+    served: Served, workspace: Path
+) -> None:
+    async def approve(ask: Ask) -> bool:
+        return True
+
+    async with (
+        asyncio.timeout(HANG_S),
+        running(served) as processes,
+        connect(served.address) as daemon,
+        daemon.session(workspace, "dev", id="answered", approve=approve) as session,
+    ):
+        await stopped_and_started_again(served, processes)
+        assert (await session.call("read", path="a.txt")).ok
+        edit = {"path": "a.txt", "old_string": "two", "new_string": "2"}
+        # Until the stream is open again nobody counts as an approver.
+        while not (result := await session.call("edit", **edit)).ok:
+            assert result.error is not None
+            assert result.error.code == "APPROVAL_UNAVAILABLE"
+
+
+async def test_a_request_on_a_connection_that_fell_silent_goes_on_over_another(
+    address: str, workspace: Path, scratch: Path
+) -> None:
+    """Without a ping it would wait for the whole time that its daemon may take, and fail."""
+    async with (
+        asyncio.timeout(HANG_S),
+        between(Path(address.removeprefix("unix:")), scratch / "silent.sock") as proxy,
+        connect(proxy.address) as daemon,
+        daemon.session(workspace, "dev") as session,
+    ):
+        assert (await session.call("read", path="a.txt")).ok
+        assert proxy.connections == 1
+        proxy.silence()
+        assert (await session.call("read", path="a.txt")).ok
+        assert proxy.connections > 1
+
+
+async def test_a_call_that_takes_long_keeps_its_connection(
+    address: str, workspace: Path, scratch: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A daemon that does not expect pings ends the connection at the third."""
+    monkeypatch.setattr(link, "_OPTIONS", [*link._OPTIONS, ("grpc.keepalive_time_ms", 1100)])
+    async with (
+        between(Path(address.removeprefix("unix:")), scratch / "long.sock") as proxy,
+        connect(proxy.address) as daemon,
+        daemon.session(workspace, "dev") as session,
+    ):
+        assert (await session.call("shell", command="sleep 6")).ok
+        assert proxy.connections == 1
+
+
+async def test_what_is_used_after_its_connection_says_what_to_do(daemon: Daemon, workspace: Path) -> None:
+    async with daemon.session(workspace, "dev", id="kept-on") as mine:
+        assert (await mine.call("read", path="a.txt")).ok
+        async with (
+            connect(daemon.address) as other,
+            other.session(id="kept-on") as session,
+            other.approvals("kept-on") as asks,
+        ):
+            call = await mine.start("edit", path="a.txt", old_string="two", new_string="2")
+            ask = await anext(asks)
+            waiting = [
+                asyncio.create_task(session.call("shell", command="sleep 60")),
+                asyncio.create_task(_all(session)),
+            ]
+            await dispatched(daemon, "kept-on")
+        for each in waiting:
+            with pytest.raises(Misused, match=r"the connection is closed, asked to .*; do it inside of the block of"):
+                await each
+        with pytest.raises(Misused, match="the connection is closed, asked to answer the ask for edit; do it inside"):
+            await ask.decide(True)
+        with pytest.raises(Misused, match="the connection is closed, asked to start read"):
+            await session.call("read", path="a.txt")
+        assert (await call.result()).error is not None
+        await mine.close()
+
+
+async def _all(session: Session) -> list[Event]:
+    async with session.events(follow=True) as events:
+        return [event async for event in events]
+
+
+async def test_a_stream_that_is_closed_is_over_for_the_task_that_reads_it(daemon: Daemon, workspace: Path) -> None:
+    async with daemon.session(workspace, "dev") as session:
+        events = session.events(follow=True)
+        first = await anext(events)
+
+        async def rest(stream: Stream[Event]) -> list[Event]:
+            return [event async for event in stream]
+
+        reading = asyncio.create_task(rest(events))
+        await asyncio.sleep(0)
+        with pytest.raises(Misused, match="another task is iterating over this stream"):
+            await anext(events)
+        await events.aclose()
+        assert (first.type, await reading) == ("session/opened", [])
 
 
 async def test_a_daemon_that_is_slow_to_greet_is_there(address: str, scratch: Path) -> None:

@@ -50,12 +50,23 @@ async def test_ps_lists_calls_with_what_they_wait_for(stockade: Stockade, sessio
         "turn_id": "",
         "waits_for": "",
         "ask_id": "",
+        "parent": "",
         "card": {
             "title": "Run echo begun; exec sleep 600",
             "view": "terminal",
             "command": "echo begun; exec sleep 600",
         },
     }
+
+
+async def test_ps_shows_jobs_and_cancel_ends_one(stockade: Stockade, session: Session) -> None:
+    starting = await session.start("shell", call_id="one", command="exec sleep 600", background=True)
+    await starting.result()
+    [job] = await session.jobs()
+    text = shown(await asyncio.to_thread(stockade, "ps", session.session_id))
+    assert "job of one" in next(each for each in text.splitlines() if job.call_id in each)
+    assert "ABORTED: " in shown(await asyncio.to_thread(stockade, "cancel", job.call_id))
+    assert await session.jobs() == []
 
 
 async def test_ps_names_the_ask_that_a_call_waits_for(stockade: Stockade, daemon: Daemon, workspace: Path) -> None:

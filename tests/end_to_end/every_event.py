@@ -30,6 +30,10 @@ async def recorded(stockaded: Stockaded, workspace: Path) -> list[Event]:
     ):
         await _calls(session, workspace)
         await _changes(session, admin, tools)
+        await session.call("shell", command="exec sleep 60", background=True)
+        (job,) = await session.jobs()
+        await job.signal("SIGKILL")
+        await job.result()
         await session.start("shell", call_id="cut-off", command="sleep 60")
         await _until(session, "call/dispatched", "cut-off")
         stockaded.end(signal.SIGKILL)

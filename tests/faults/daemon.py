@@ -140,7 +140,7 @@ def install(injector: Injector) -> None:
             injector.note("mounter", os.pidfd_open(process.pid))
 
     _after(asyncio, "create_subprocess_exec", started)
-    _after(Room, "take", lambda worker, *_: injector.note("worker", os.dup(worker._pidfd)))
+    _after(Room, "take", lambda worker, *_, **__: injector.note("worker", os.dup(worker._pidfd)))
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import os
 import socket
 import subprocess
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -128,4 +128,21 @@ async def test_whoever_goes_before_the_answer_harms_nobody(path: Path, tokens: L
         for _ in range(50):
             with socket.socket(socket.AF_UNIX) as gone:
                 gone.connect(str(path))
+        assert (await asyncio.to_thread(answer_of, path))["token"]
+
+
+async def test_whatever_is_sent_is_not_read(path: Path, tokens: LocalTokens) -> None:
+    """Neither a request that never ends nor one that fills all buffers costs the daemon more than its answer."""
+    with Broker.serving(tokens, path), socket.socket(socket.AF_UNIX) as asking:
+        asking.settimeout(HANG_S)
+        asking.connect(str(path))
+
+        def flood() -> int:
+            sent = 0
+            with suppress(OSError):  # it has hung up
+                while sent < 1 << 26:
+                    sent += asking.send(b"x" * 65536)
+            return sent
+
+        assert await asyncio.to_thread(flood) < 1 << 26
         assert (await asyncio.to_thread(answer_of, path))["token"]

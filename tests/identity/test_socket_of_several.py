@@ -46,6 +46,33 @@ def test_a_directory_that_is_open_otherwise_is_refused(tmp_path: Path, shared: b
         pass
 
 
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_directory_that_is_a_symbolic_link_is_refused(tmp_path: Path, shared: bool) -> None:
+    real = tmp_path / "real"
+    real.mkdir()
+    real.chmod(0o711 if shared else 0o700)
+    link = tmp_path / "link"
+    link.symlink_to("real")
+    with (
+        pytest.raises(ConfigurationError, match=f"is a symbolic link, .*; name the directory itself .*: {real}$"),
+        socket_of_our_own(link / "d.sock", shared=shared),
+    ):
+        pass
+    assert os.listdir(real) == []
+
+
+def test_whatever_else_has_the_name_of_a_socket_is_left_alone(tmp_path: Path) -> None:
+    for place in (tmp_path / "a" / "d.sock", broker(tmp_path / "b" / "d.sock")):
+        place.parent.mkdir(mode=0o700)
+        place.symlink_to("/etc/passwd")
+        with (
+            pytest.raises(ConfigurationError, match="is no socket of ours; move it away or choose another --socket"),
+            socket_of_our_own(place.parent / "d.sock"),
+        ):
+            pass
+        assert place.is_symlink()
+
+
 def test_a_directory_of_a_group_will_do(tmp_path: Path) -> None:
     directory = tmp_path / "d"
     directory.mkdir()

@@ -153,6 +153,39 @@ async with connect(ADDRESS) as daemon:
     assert (shared.firsts / "b.txt").stat().st_uid == FIRST
 
 
+async def test_a_token_that_the_broker_did_not_give_is_refused(shared: Shared) -> None:
+    """Each is near to one that counts: a replay of it, where it is whole, counts for the user it was given to alone."""
+    given = str((await asyncio.to_thread(answer_of, shared.broker))["token"])
+    name, _, secret = given.rpartition(".")
+    wrong = [given[:-1], given + "x", name, f"{name}.", f"{name}.{'A' * len(secret)}", f"local.{secret}", "local."]
+    for each in wrong:
+        with pytest.raises(NotPermitted, match="the token has ended; connect to"):
+            async with connect(shared.address, each):
+                pass
+    # Whoever has somebody's token is that user: it never becomes the right of the one who shows it.
+    stolen = run_as(
+        FIRST,
+        shared.address,
+        f"""
+own = await outcome(connect(ADDRESS).__aenter__())
+async with connect(ADDRESS, {run_as(SECOND, shared.address, _TOKEN)!r}) as daemon:
+    return [own.info.caller.name, daemon.info.caller.name]
+""",
+    )
+    assert stolen == [f"uid:{FIRST}", "bea"]
+    shared.daemon.end()
+    shared.daemon.start()
+    with pytest.raises(NotPermitted, match="the token has ended; connect to"):
+        async with connect(shared.address, given):
+            pass
+
+
+_TOKEN = """
+async with connect(ADDRESS) as daemon:
+    return daemon._link.metadata["authorization"].removeprefix("Bearer ")
+"""
+
+
 async def test_without_a_token_the_answer_says_where_to_get_one(shared: Shared) -> None:
     async with grpc.aio.insecure_channel(shared.address) as channel:
         with pytest.raises(grpc.aio.AioRpcError) as refused:

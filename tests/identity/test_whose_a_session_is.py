@@ -23,6 +23,7 @@ _REQUESTS: Final[Mapping[str, Any]] = {
     "Calls.List": calls_pb2.ListCallsRequest,
     "Calls.Wait": calls_pb2.WaitCallRequest,
     "Calls.Cancel": calls_pb2.CancelCallRequest,
+    "Calls.Signal": calls_pb2.SignalCallRequest,
     "Calls.ResolveUnknown": calls_pb2.ResolveUnknownRequest,
     "Calls.ReadOutput": calls_pb2.ReadOutputRequest,
     "Events.Read": events_pb2.ReadEventsRequest,
@@ -35,6 +36,7 @@ _FIT: Final[Mapping[str, Mapping[str, Any]]] = {
     "Calls.CancelTurn": {"turn_id": "t"},
     "Calls.Wait": {"call_id": "c"},
     "Calls.Cancel": {"call_id": "c"},
+    "Calls.Signal": {"call_id": "c", "signal": "SIGINT"},
     "Calls.ResolveUnknown": {"call_id": "c", "outcome": calls_pb2.OUTCOME_DONE},
     "Calls.ReadOutput": {"call_id": "c", "part": calls_pb2.OUTPUT_PART_VALUE},
 }
@@ -61,7 +63,7 @@ async def _answer(daemon: Daemon, method: str, session_id: str) -> tuple[str, st
 def test_every_method_that_takes_a_session_is_asked_about_here() -> None:
     taking = {
         f"{service.name}.{method.name}"
-        for module in (approvals_pb2, calls_pb2, catalog_pb2, events_pb2, sessions_pb2)
+        for module in FILES
         for service in module.DESCRIPTOR.services_by_name.values()
         for method in service.methods
         if "session_id" in method.input_type.fields_by_name
@@ -91,6 +93,50 @@ async def test_somebody_elses_session_answers_as_one_that_there_is_not(four: dic
         with pytest.raises(AlreadyExists, match="is taken; choose another id"):
             async with four["ben"].session(people.workspace("ben"), "dev", id=_ID):
                 pass
+
+
+_ABOUT_AN_ASK: Final[Mapping[str, Any]] = {
+    "Approvals.Decide": lambda ask_id, shown: approvals_pb2.DecideRequest(
+        ask_id=ask_id, shown_hash=shown, allow=True, decision_id="d"
+    ),
+    "Approvals.Claim": lambda ask_id, _: approvals_pb2.ClaimRequest(ask_id=ask_id, claim_id="c", lease_s=30),
+}
+
+
+def test_every_method_that_takes_an_ask_is_asked_about_here() -> None:
+    taking = {
+        f"{service.name}.{method.name}"
+        for module in FILES
+        for service in module.DESCRIPTOR.services_by_name.values()
+        for method in service.methods
+        if "ask_id" in method.input_type.fields_by_name
+    }
+    assert taking == set(_ABOUT_AN_ASK)
+
+
+async def test_somebody_elses_ask_answers_as_one_that_there_is_not(four: dict[str, Daemon], people: People) -> None:
+    async def said(method: str, ask_id: str, shown: str) -> tuple[str, str]:
+        link = four["ben"]._link
+        request = _ABOUT_AN_ASK[method](ask_id, shown)
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await getattr(link.approvals, method.partition(".")[2])(request, metadata=link.metadata)
+        return refused.value.code().name, (refused.value.details() or "").replace(ask_id, "ID")
+
+    async with (
+        four["ann"].session(people.workspace("ann"), "dev", id=_ID) as session,
+        four["cleo"].approvals() as asks,
+    ):
+        assert (await session.call("read", path="a.txt")).ok
+        call = await session.start("write", path="a.txt", content="two")
+        ask = await anext(asks)
+        for when in ("while it waits", "when it has its answer"):
+            for method in _ABOUT_AN_ASK:
+                foreign = await said(method, ask.ask_id, ask.shown_hash)
+                assert foreign == await said(method, "0" * 32, ask.shown_hash), (method, when)
+                assert foreign[0] == "NOT_FOUND", (method, when)
+            if when == "while it waits":
+                await ask.decide(True)
+                assert (await call.result()).ok
 
 
 async def test_lists_have_what_a_caller_may_see_and_no_more(four: dict[str, Daemon], people: People) -> None:

@@ -48,6 +48,8 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "limits.output_mb": st.integers(1, 3),
     "limits.output_past": st.sampled_from(["stop", "truncate"]),
     "limits.cpus": st.sampled_from([0.5, 1.0, 2.0]),
+    "limits.jobs": st.integers(0, 3),
+    "limits.job_s": st.sampled_from([1.0, 60.0, 3600.0]),
     "budget.calls": st.integers(1, 3),
     "budget.seconds": st.integers(1, 3),
     "budget.output_mb": st.integers(1, 3),

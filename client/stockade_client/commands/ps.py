@@ -55,7 +55,7 @@ def _row(call: "client.CallUnderWay", whose: str) -> list[str]:
         "turn": f"waits for the calls before it in turn {call.turn_id}",
         "approval": f"waits for an answer to {call.ask_id}",
         "worker": "waits for a worker",
-    }.get(call.waits_for, "")
+    }.get(call.waits_for, f"job of {call.parent}" if call.parent else "")
     title = call.card.get("title")
     what = title if isinstance(title, str) and title else call.tool
     return [call.session_id, call.call_id, whose, call.tool, call.state, moment(call.since_ms), what, waits]

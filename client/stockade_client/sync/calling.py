@@ -19,6 +19,9 @@ class Call(Face[calls.Call]):
     result = waiting(calls.Call.result)
     cancel = waiting(calls.Call.cancel)
     withdraw = waiting(calls.Call.withdraw)
+    kill = waiting(calls.Call.kill)
+    wait = waiting(calls.Call.wait)
+    signal = waiting(calls.Call.signal)
     resolve_unknown = waiting(calls.Call.resolve_unknown)
 
     @property
@@ -91,6 +94,14 @@ class Session(Face[session.Session]):
     def start_json(self, tool: str, arguments: bytes, *, call_id: str | None = None) -> Call:
         """Like `start`, with the arguments as JSON text."""
         return self._call(self._wait(lambda: self._inner.start_json(tool, arguments, call_id=call_id)))
+
+    def jobs(self) -> list[Call]:
+        """Handles on the background jobs of this session that go on, oldest first."""
+        return [self._call(each) for each in self._wait(self._inner.jobs)]
+
+    def job(self, job_id: str) -> Call:
+        """A handle on a background job; see stockade_client.Session.job."""
+        return self._call(self._inner.job(job_id))
 
     def events(
         self,

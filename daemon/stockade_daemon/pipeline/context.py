@@ -27,10 +27,12 @@ from stockade_daemon.registry.generations import Generations
 from stockade_daemon.registry.registry import Registry
 from stockade_daemon.sandbox.pool import Pool
 from stockade_daemon.sandbox.room import Hidden
+from stockade_daemon.sandbox.worker import Worker
 from stockade_daemon.values import Call, Durability, Json, Outcome, Profile, Session
 
 if TYPE_CHECKING:
     from stockade_daemon.pipeline.binding import Bound
+    from stockade_daemon.pipeline.jobs import Jobs
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +87,16 @@ class CallUnderWay:
     tools: Registry  # the generation that was current when the call was taken
     current: Callable[[], Awaitable[LiveSession]]  # its session as it is now; raises RequestError
     began: str  # digest of the session's profile when the call was taken
+    jobs: "Jobs"
+    by: str | None = None  # the name of the principal that started it; None: the daemon itself
     place: Place = field(default_factory=Place)  # among the calls of its turn
     since_ms: int = 0  # when it was taken, milliseconds since 1970, UTC
     waits_for_worker: bool = False
     settled: asyncio.Event = field(default_factory=asyncio.Event)
     record: CallRecord | None = None  # what the ledger has of it; set before `settled`, None where it cannot record
     dispatched: bool = False  # the body may have run
+    begun: asyncio.Event = field(default_factory=asyncio.Event)  # it is recorded that the body may have run
+    worker: Worker | None = None  # that runs a command, while it does
     bound: "Bound | None" = None  # to what a yes to its arguments is bound
     card: Mapping[str, Json] | None = None  # the pending one, of the arguments as they stand; None: it cannot be shown
     task: asyncio.Task[None] | None = None

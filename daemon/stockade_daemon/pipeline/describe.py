@@ -23,7 +23,7 @@ from stockade_worker.frames import BrokenFrame, Frame
 IMPORT_S: Final = 10.0  # a file that takes longer to import would be of little use as a tool
 LIMITS: Final = Limits(
     wall_s=IMPORT_S, cpu_s=5, memory_mb=256, processes=16, open_files=64, file_mb=8, tmp_mb=16, tmp_inodes=256,
-    output_mb=1, output_past="truncate", cpus=1.0,
+    output_mb=1, output_past="truncate", cpus=1.0, jobs=0, job_s=IMPORT_S,
 )  # fmt: skip
 _ROOM: Final = "tools:describe"  # no session's id has a colon
 _AT_ONCE: Final = 2  # workers of a few, so that a directory full of slow files leaves the host to its calls

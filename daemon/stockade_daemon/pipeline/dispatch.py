@@ -1,15 +1,18 @@
 """Dispatch: a worker is given the job. Reads what it sends, trusts none of it, and always ends it."""
 
-from contextlib import AsyncExitStack
+from collections.abc import Iterator
+from contextlib import AsyncExitStack, contextmanager
 
-from stockade_daemon.errors import Refusal
+from stockade_daemon.errors import ArgumentsRefusal, Refusal
 from stockade_daemon.pipeline import outcomes
 from stockade_daemon.pipeline.command import run_command
 from stockade_daemon.pipeline.context import CallUnderWay, Services
 from stockade_daemon.pipeline.function import run_function
+from stockade_daemon.pipeline.jobs import is_start
 from stockade_daemon.pipeline.stop import Stopped
 from stockade_daemon.pipeline.stopped import before_dispatch
 from stockade_daemon.policy.subjects import Judged
+from stockade_daemon.sandbox.worker import Worker
 from stockade_daemon.values import Body, Outcome
 
 
@@ -19,6 +22,10 @@ async def dispatch(services: Services, judged: Judged, under_way: CallUnderWay) 
     Raises Aborted(ABORTED_BEFORE_DISPATCH) where a stop came first, SandboxFailure where there is no worker,
     PolicyRefusal (APPROVAL_MISMATCH, DENIED) where the call was approved and what was shown is no longer so.
     """
+    if is_start(judged):
+        return await under_way.jobs.start(judged, under_way)
+    if judged.manifest.custom is None and "workspace" in judged.call.arguments and judged.call.parent is None:
+        raise ArgumentsRefusal("INVALID_ARGS", "workspace is for a command in the background; leave it out")
     session_id, call_id = judged.session.session_id, judged.call.call_id
     async with AsyncExitStack() as stack:
         try:
@@ -26,7 +33,11 @@ async def dispatch(services: Services, judged: Judged, under_way: CallUnderWay) 
             # Raced: a host that is slow to make a worker must not keep a call from being stopped.
             live = under_way.live
             giving = services.pool.worker(
-                session_id, judged.manifest.access, profile=live.session.profile, hidden=live.hidden_names
+                session_id,
+                judged.manifest.access,
+                profile=live.session.profile,
+                hidden=live.hidden_names,
+                follow=judged.call.parent is not None,
             )
             making = stack.enter_async_context(giving)
             under_way.waits_for_worker = True
@@ -44,9 +55,21 @@ async def dispatch(services: Services, judged: Judged, under_way: CallUnderWay) 
             {"access": str(judged.manifest.access), "layers": outcomes.layers_body(worker.layers)},
         )
         under_way.dispatched = True
+        under_way.begun.set()
         run = run_command if judged.manifest.body is Body.COMMAND else run_function
         try:
-            with under_way.clock.running():
+            with under_way.clock.running(), _at_hand(judged, under_way, worker):
                 return await run(services, judged, under_way, worker)
         except Refusal as refusal:
             return outcomes.refused(refusal, layers=worker.layers)
+
+
+@contextmanager
+def _at_hand(judged: Judged, under_way: CallUnderWay, worker: Worker) -> Iterator[None]:
+    """A command's worker can be signalled while it runs."""
+    if judged.manifest.body is Body.COMMAND:
+        under_way.worker = worker
+    try:
+        yield
+    finally:
+        under_way.worker = None

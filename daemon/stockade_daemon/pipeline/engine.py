@@ -14,6 +14,7 @@ from stockade_daemon.pipeline import effects, outcomes, views
 from stockade_daemon.pipeline.context import CallUnderWay, LiveSession, Services, printed_by
 from stockade_daemon.pipeline.finalize import finalize
 from stockade_daemon.pipeline.identity import check_call_id, check_same
+from stockade_daemon.pipeline.jobs import Jobs
 from stockade_daemon.pipeline.listing import Listed, listed
 from stockade_daemon.pipeline.looking import looked_at
 from stockade_daemon.pipeline.observe import Observer, observe
@@ -56,6 +57,7 @@ class Engine:
         self._last = False
         self._parked: set[tuple[str, str]] = set()  # calls that the next daemon goes on with
         self._turns = Scheduler(services, tasks, take=self._take, admit=self._admit)
+        self.jobs = Jobs(services, self._under_way, tasks, admit=self._admit, run=self._run)
 
     @classmethod
     @asynccontextmanager
@@ -194,6 +196,8 @@ class Engine:
             tools=registry,
             current=lambda: self.sessions.live(session.session_id),
             began=live.digest,
+            jobs=self.jobs,
+            by=wanted.by,
             place=place,
             since_ms=time.time_ns() // 1_000_000,
             card=card,
@@ -203,7 +207,7 @@ class Engine:
 
     async def _take_up(self, unsettled: Unsettled) -> bool:
         """Goes on with a call that waits for an approval; whether it did."""
-        taken = await take_up(self._services, self.sessions, unsettled)
+        taken = await take_up(self._services, self.sessions, self.jobs, unsettled)
         if taken is None:
             return False
         under_way = taken.under_way
@@ -325,6 +329,7 @@ class Engine:
                     await turn.over.wait()
                 await self._services.ledger.close_session(session_id, by=by)
                 await self.sessions.end(session_id)
+                self.jobs.forget(session_id)
             finally:
                 self._closing.discard(session_id)
         return await self.sessions.record(session_id)
@@ -374,12 +379,11 @@ class Engine:
         turns = self._turns.halt("draining")
         await asyncio.gather(*self._starting.values())
         for (session_id, call_id), call in self._under_way.items():
-            if not self._services.approvals.waiting_for(session_id, call_id):
-                continue
-            if self._last or not self._services.approvals.park(session_id, call_id):
-                call.stop.request("draining")
-            else:
+            asked = self._services.approvals.waiting_for(session_id, call_id)
+            if asked and not self._last and self._services.approvals.park(session_id, call_id):
                 self._turns.park((session_id, call_id))
+            elif asked or call.call.parent is not None:  # a job has no end of its own to wait for
+                call.stop.request("draining")
         waiting = [call.settled.wait() for call in self._under_way.values()]
         if waiting:
             _log.info("stopping: %d calls under way have %g s to finish", len(waiting), grace_s)

@@ -126,11 +126,12 @@ def _limit_time(judged: Judged, under_way: CallUnderWay) -> None:
     """Stops the call when the body's own clock has run for its time: the shorter of what the call asks for (or else
     the tool allows) and of what the profile allows. The whole process tree is killed; the outcome is TOOL_TIMEOUT."""
     asked = judged.call.arguments.get("timeout_s")
-    profile = judged.session.profile
-    limits: list[tuple[float, str]] = [(profile.limits.wall_s, f"limits.wall_s of profile {profile.name}")]
+    profile, job = judged.session.profile, judged.call.parent is not None
+    longest, key = (profile.limits.job_s, "job_s") if job else (profile.limits.wall_s, "wall_s")
+    limits: list[tuple[float, str]] = [(longest, f"limits.{key} of profile {profile.name}")]
     if isinstance(asked, int | float):
         limits.append((asked, "the call's timeout_s"))
-    else:
+    elif not job:
         limits.append((judged.manifest.timeout_s, f"the time of {judged.manifest.name}; timeout_s asks for another"))
     # Compared before it becomes a float: an integer may be too large for one.
     seconds, reason = min(limits, key=lambda limit: limit[0])

@@ -9,6 +9,7 @@
     body → write-intent  the same
     body → image         a part of the result, when the call has succeeded
     body → todos         recorded when the call has succeeded
+    body → job           answered from what the daemon knows of the session's jobs
     body → value, error  the end
 
 A frame that is none of these, malformed, oversize or out of place fails the call and nothing else.
@@ -30,6 +31,7 @@ from stockade_daemon.pipeline import intents, outcomes, wishes
 from stockade_daemon.pipeline.context import CallUnderWay, Services
 from stockade_daemon.pipeline.describe import sources
 from stockade_daemon.pipeline.effects import discarded, settle
+from stockade_daemon.pipeline.jobs_asked import asked
 from stockade_daemon.pipeline.output import Pump
 from stockade_daemon.pipeline.stop import Stopped
 from stockade_daemon.pipeline.stopped import while_running
@@ -157,6 +159,8 @@ class _Conversation:
                     await self._answer(self._note_image(frame))
                 case "todos":
                     await self._answer(self._note_todos(frame))
+                case "job":
+                    await self._answer(self._job(frame))
                 case other:
                     raise broken(f"a frame of type {other[:40]!r}")
         raise broken(f"more than {_MOST_FRAMES} frames")
@@ -296,6 +300,11 @@ class _Conversation:
     async def _note_todos(self, frame: Frame) -> tuple[dict[str, Json], int | None]:
         self._todos = wishes.todos(frame, self._judged.manifest)
         return {"type": "noted"}, None
+
+    async def _job(self, frame: Frame) -> tuple[dict[str, Json], int | None]:
+        wish = wishes.job(frame, self._judged.manifest)
+        jobs = self._under_way.jobs
+        return {"type": "job", **await asked(self._services, jobs, self._judged.session.session_id, wish)}, None
 
     def _value(self, frame: Frame) -> Outcome:
         length = frame.header.get("text_bytes")

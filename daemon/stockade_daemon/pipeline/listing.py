@@ -20,6 +20,7 @@ class Listed:
     since_ms: int  # when it was taken, or its turn was where its place has not come; milliseconds since 1970, UTC
     waits_for: str  # turn | approval | worker; empty: it is being judged, or runs
     ask_id: str  # of the approval
+    parent: str = ""  # of a background job: the call that has started it
     card: Mapping[str, Json] | None = None  # the pending one, of a call whose place has come and that can be shown
 
 
@@ -55,5 +56,6 @@ def _taken(under_way: CallUnderWay, approvals: Approvals) -> Listed:
         under_way.since_ms,
         waits_for,
         ask_id,
+        call.parent or "",
         under_way.card,
     )

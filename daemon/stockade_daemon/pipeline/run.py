@@ -25,7 +25,7 @@ from stockade_daemon.pipeline.pre_execute import pre_execute
 from stockade_daemon.pipeline.stop import Stopped
 from stockade_daemon.pipeline.stopped import before_dispatch, while_running
 from stockade_daemon.pipeline.waited import Waited, finish, go_on
-from stockade_daemon.policy.decisions import Ask, Deny, PreDecision
+from stockade_daemon.policy.decisions import Allow, Ask, Deny, PreDecision
 from stockade_daemon.policy.pending import Parked
 from stockade_daemon.policy.subjects import Judged, Settled
 from stockade_daemon.values import Outcome
@@ -45,9 +45,13 @@ async def run(
 
     waited: of a call with which an earlier daemon had come to its approval; it goes on from there.
     """
+    decision: PreDecision
     try:
         if waited is None:
-            decision, judged = await pre_execute(services, judged, under_way)
+            if judged.call.parent is None:
+                decision, judged = await pre_execute(services, judged, under_way)
+            else:
+                decision = Allow()  # of a job: all of this was asked of its parent
             outcome = await _execute(services, judged, under_way, decision)
         elif waited.staged is not None:
             outcome = await finish(services, judged, under_way, waited)

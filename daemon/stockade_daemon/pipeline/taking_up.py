@@ -15,6 +15,7 @@ from stockade_daemon.errors import ArgumentsRefusal, ConfigurationError, Infrast
 from stockade_daemon.ledger.records import Unsettled
 from stockade_daemon.pipeline.context import CallUnderWay, LiveSession, Services, printed_by
 from stockade_daemon.pipeline.identity import frozen
+from stockade_daemon.pipeline.jobs import Jobs
 from stockade_daemon.pipeline.sessions import Sessions
 from stockade_daemon.pipeline.stop import Clock, Stop
 from stockade_daemon.pipeline.waited import Waited, waited
@@ -34,7 +35,7 @@ class TakenUp:
     waited: Waited
 
 
-async def take_up(services: Services, sessions: Sessions, unsettled: Unsettled) -> TakenUp | None:
+async def take_up(services: Services, sessions: Sessions, jobs: Jobs, unsettled: Unsettled) -> TakenUp | None:
     """The call as it waits on; None where it did not wait, or cannot be made again."""
     session_id, call_id = unsettled.call.session_id, unsettled.call.call_id
     try:
@@ -60,6 +61,8 @@ async def take_up(services: Services, sessions: Sessions, unsettled: Unsettled) 
         tools=services.tools.current,
         current=lambda: sessions.live(session_id),
         began=began,
+        jobs=jobs,
+        by=unsettled.events[0].principal,
         since_ms=unsettled.events[0].time_ms,
         dispatched=kept.staged is not None,
         card=card,
@@ -94,4 +97,7 @@ async def _call(services: Services, unsettled: Unsettled) -> tuple[Call, Mapping
     manifest = services.tools.find(record.tool)
     arguments = services.tools.current.parse(manifest, text)
     call = frozen(record.session_id, record.call_id, record.tool, text, arguments, digest=record.digest)
-    return replace(call, arguments_text=text), card if isinstance(card, Mapping) else None
+    parent = body.get("parent")
+    return replace(call, arguments_text=text, parent=None if parent is None else str(parent)), card if isinstance(
+        card, Mapping
+    ) else None

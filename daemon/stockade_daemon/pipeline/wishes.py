@@ -6,11 +6,13 @@
     list           path, first, most
     image          the blob
     todos          the whole list
+    job            action, job, stream, offset, limit, signal, wait_s
 
 A frame that is not so raises ToolFailure INVALID_TOOL_OUTPUT, which ends the call.
 """
 
 import base64
+from dataclasses import dataclass
 from typing import Final
 
 from stockade_daemon import json_text
@@ -26,6 +28,22 @@ _MOST_NAMES: Final = 2000  # of one answer
 _MOST_TODOS: Final = 1000
 _STATUSES: Final = ("pending", "in_progress", "completed")
 _WRITES_TODOS: Final = "todo_write"
+_ASKS_ABOUT_JOBS: Final = "job"
+_LONGEST_WAIT_S: Final = 60
+_LONGEST_READ: Final = 48 * 1024  # bytes
+
+
+@dataclass(frozen=True, slots=True)
+class JobWish:
+    """What is to be done with which job of the session."""
+
+    action: str  # list | read | wait | signal | kill
+    job: str
+    stream: str  # stdout | stderr
+    offset: int
+    limit: int
+    signal: str
+    wait_s: float
 
 
 def broken(what: str) -> ToolFailure:
@@ -147,6 +165,24 @@ def todos(frame: Frame, manifest: Manifest) -> dict[str, Json]:
     except ValueError as error:
         raise broken(f"todos that are no text: {error}") from error
     return {"todos": found}
+
+
+def job(frame: Frame, manifest: Manifest) -> JobWish:
+    """Only the built-in tool asks about jobs."""
+    if manifest.custom is not None or manifest.name != _ASKS_ABOUT_JOBS:
+        raise broken("a question about background jobs, which are not this tool's to ask about")
+    match frame.header:
+        case {
+            "action": "list" | "read" | "wait" | "signal" | "kill" as action,
+            "job": str(job),
+            "stream": "stdout" | "stderr" as stream,
+            "offset": int(offset),
+            "limit": int(limit),
+            "signal": str(signal),
+            "wait_s": int(wait_s) | float(wait_s),
+        } if offset >= 0 and 4 <= limit <= _LONGEST_READ and 0 <= wait_s <= _LONGEST_WAIT_S:
+            return JobWish(action, job, stream, offset, limit, signal, float(wait_s))
+    raise broken("a malformed job")
 
 
 def image(frame: Frame, manifest: Manifest) -> Image:

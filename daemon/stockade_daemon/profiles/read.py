@@ -15,7 +15,7 @@ from typing import Final
 
 from stockade_daemon import settings, toml_text, trust
 from stockade_daemon.errors import ConfigurationError, Mistake, RequestError
-from stockade_daemon.profiles import chain, keys
+from stockade_daemon.profiles import chain, keys, limit_keys
 from stockade_daemon.profiles.chain import File
 from stockade_daemon.profiles.widening import widenings
 from stockade_daemon.values import Approval, Budget, Limits, Profile
@@ -185,19 +185,21 @@ def _profile(files: Sequence[File]) -> Profile:
         environment=MappingProxyType(environment),
         environment_pass=at[keys.PASS],
         limits=Limits(
-            wall_s=at[keys.WALL_S],
-            cpu_s=at[keys.CPU_S],
-            memory_mb=at[keys.MEMORY_MB],
-            processes=at[keys.PROCESSES],
-            open_files=at[keys.OPEN_FILES],
-            file_mb=at[keys.FILE_MB],
+            wall_s=at[limit_keys.WALL_S],
+            cpu_s=at[limit_keys.CPU_S],
+            memory_mb=at[limit_keys.MEMORY_MB],
+            processes=at[limit_keys.PROCESSES],
+            open_files=at[limit_keys.OPEN_FILES],
+            file_mb=at[limit_keys.FILE_MB],
             tmp_mb=at[keys.TMP_MB],
             tmp_inodes=at[keys.TMP_INODES],
-            output_mb=at[keys.OUTPUT_MB],
-            output_past=at[keys.OUTPUT_PAST],
-            cpus=at[keys.CPUS],
+            output_mb=at[limit_keys.OUTPUT_MB],
+            output_past=at[limit_keys.OUTPUT_PAST],
+            cpus=at[limit_keys.CPUS],
+            jobs=at[limit_keys.JOBS],
+            job_s=at[limit_keys.JOB_S],
         ),
-        budget=Budget(calls=at[keys.CALLS], seconds=at[keys.SECONDS], output_mb=at[keys.RESULTS_MB]),
+        budget=Budget(calls=at[limit_keys.CALLS], seconds=at[limit_keys.SECONDS], output_mb=at[limit_keys.RESULTS_MB]),
         approval=Approval(
             reads=at[keys.READS],
             writes=at[keys.WRITES],

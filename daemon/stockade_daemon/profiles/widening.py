@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from stockade_daemon.profiles import keys
+from stockade_daemon.profiles import keys, limit_keys
 from stockade_daemon.profiles.command_rule import covers
 from stockade_daemon.values import Decision, Effects, Profile
 
@@ -116,18 +116,20 @@ RULES: Final[dict[str, Rule]] = {
     # A variable is no right, but it steers what a person said yes to.
     keys.SET.name: _variables,
     keys.PASS.name: _subset("passes", _passed),
-    keys.WALL_S.name: _at_most(lambda profile: profile.limits.wall_s),
-    keys.CPU_S.name: _at_most(lambda profile: profile.limits.cpu_s),
-    keys.MEMORY_MB.name: _at_most(lambda profile: profile.limits.memory_mb),
-    keys.PROCESSES.name: _at_most(lambda profile: profile.limits.processes),
-    keys.OPEN_FILES.name: _at_most(lambda profile: profile.limits.open_files),
-    keys.FILE_MB.name: _at_most(lambda profile: profile.limits.file_mb),
-    keys.OUTPUT_MB.name: _at_most(lambda profile: profile.limits.output_mb),
-    keys.OUTPUT_PAST.name: _no_later(("stop", "truncate"), lambda profile: profile.limits.output_past),
-    keys.CPUS.name: _at_most(lambda profile: profile.limits.cpus),
-    keys.CALLS.name: _at_most(lambda profile: profile.budget.calls),
-    keys.SECONDS.name: _at_most(lambda profile: profile.budget.seconds),
-    keys.RESULTS_MB.name: _at_most(lambda profile: profile.budget.output_mb),
+    limit_keys.WALL_S.name: _at_most(lambda profile: profile.limits.wall_s),
+    limit_keys.CPU_S.name: _at_most(lambda profile: profile.limits.cpu_s),
+    limit_keys.MEMORY_MB.name: _at_most(lambda profile: profile.limits.memory_mb),
+    limit_keys.PROCESSES.name: _at_most(lambda profile: profile.limits.processes),
+    limit_keys.OPEN_FILES.name: _at_most(lambda profile: profile.limits.open_files),
+    limit_keys.FILE_MB.name: _at_most(lambda profile: profile.limits.file_mb),
+    limit_keys.OUTPUT_MB.name: _at_most(lambda profile: profile.limits.output_mb),
+    limit_keys.OUTPUT_PAST.name: _no_later(("stop", "truncate"), lambda profile: profile.limits.output_past),
+    limit_keys.CPUS.name: _at_most(lambda profile: profile.limits.cpus),
+    limit_keys.JOBS.name: _at_most(lambda profile: profile.limits.jobs),
+    limit_keys.JOB_S.name: _at_most(lambda profile: profile.limits.job_s),
+    limit_keys.CALLS.name: _at_most(lambda profile: profile.budget.calls),
+    limit_keys.SECONDS.name: _at_most(lambda profile: profile.budget.seconds),
+    limit_keys.RESULTS_MB.name: _at_most(lambda profile: profile.budget.output_mb),
     keys.READS.name: _no_later(_DECISIONS, lambda profile: profile.approval.reads),
     keys.WRITES.name: _no_later(_DECISIONS, lambda profile: profile.approval.writes),
     keys.COMMANDS.name: _no_later(_DECISIONS, lambda profile: profile.approval.commands),

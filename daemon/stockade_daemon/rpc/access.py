@@ -31,6 +31,7 @@ ROLES: Final[Mapping[str, frozenset[Role]]] = {
     "Calls.List": _ALL,
     "Calls.Wait": _ALL,
     "Calls.Cancel": _AGENTS,
+    "Calls.Signal": _AGENTS,
     "Calls.ResolveUnknown": _AGENTS,
     "Calls.ReadOutput": _ALL,
     "Events.Read": _ALL,

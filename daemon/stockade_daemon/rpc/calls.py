@@ -100,6 +100,13 @@ class CallsService(calls_pb2_grpc.CallsServicer):
         return await self._call(request.session_id, request.call_id, 0)
 
     @unary
+    async def Signal(self, request: calls_pb2.SignalCallRequest, context: Any, me: Principal) -> calls_pb2.Call:
+        await self.access.change(me, request.session_id)
+        await self._engine.wait(request.session_id, request.call_id, 0)
+        await self._engine.jobs.signal(request.session_id, request.call_id, request.signal, by=me.name)
+        return await self._call(request.session_id, request.call_id, 0)
+
+    @unary
     async def ResolveUnknown(
         self, request: calls_pb2.ResolveUnknownRequest, context: Any, me: Principal
     ) -> calls_pb2.Call:

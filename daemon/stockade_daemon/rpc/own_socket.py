@@ -18,7 +18,7 @@ def socket_of_our_own(socket: Path, *, shared: bool = False) -> Iterator[None]:
 
     shared: others may come through its directory, which is made so, and nobody else may write it.
 
-    Raises ConfigurationError: another daemon serves it, or its directory is open to others.
+    Raises ConfigurationError: another daemon serves it, or its directory is open to others, or a symbolic link.
     """
     directory, made = socket.parent, False
     try:
@@ -29,7 +29,7 @@ def socket_of_our_own(socket: Path, *, shared: bool = False) -> Iterator[None]:
                 directory.chmod(0o711)
         except FileExistsError:
             pass
-        found = directory.stat()
+        found = directory.lstat()
     except OSError as error:
         raise ConfigurationError(
             f"{directory}: cannot be the socket's directory: {error.strerror}; choose another one with --socket"
@@ -55,6 +55,12 @@ def socket_of_our_own(socket: Path, *, shared: bool = False) -> Iterator[None]:
 
 def _check(directory: Path, found: os.stat_result, *, shared: bool) -> None:
     """Raises ConfigurationError."""
+    if stat.S_ISLNK(found.st_mode):
+        # What is checked now could be another directory by the time that the socket is made.
+        raise ConfigurationError(
+            f"{directory}: the socket's directory is a symbolic link, which whoever owns it may turn elsewhere; "
+            f"name the directory itself with --socket: {os.path.realpath(directory)}"
+        )
     uid, mode = os.geteuid(), stat.S_IMODE(found.st_mode)
     it_is = f"it has owner {found.st_uid} and mode {mode:04o}"
     if shared:

@@ -52,6 +52,9 @@ _OPTIONS = (
     ("grpc.max_receive_message_length", MESSAGE_BYTES),
     ("grpc.max_send_message_length", MESSAGE_BYTES),
     ("grpc.so_reuseport", 0),
+    # Clients may ask whether the connection is alive while a request of theirs waits, as often as once a second; grpc
+    # would have those that ask more often than every five minutes thrown out.
+    ("grpc.http2.min_ping_interval_without_data_ms", 1000),
 )
 
 

@@ -183,6 +183,7 @@ def under_way(call: Listed) -> calls_pb2.CallUnderWay:
         waits_for=call.waits_for,
         ask_id=call.ask_id,
         card=_card(call.card),
+        parent=call.parent,
     )
 
 

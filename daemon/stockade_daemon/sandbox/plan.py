@@ -15,7 +15,7 @@ HOSTNAME = "stockade"
 # Bodies of the built-in tools share a template; importing them is safe, because they are ours.
 MODULES = tuple(
     f"stockade_worker.tools.{name}"
-    for name in ("read", "edit", "write", "multi_edit", "list", "todo_write", "glob", "grep")
+    for name in ("read", "edit", "write", "multi_edit", "list", "todo_write", "glob", "grep", "job")
 )
 _HOME = "/tmp"  # noqa: S108 (the worker's own)
 _MOST_RESOLVER = 16 * 1024  # characters of /etc/resolv.conf

@@ -117,12 +117,19 @@ class Pool:
 
     @asynccontextmanager
     async def worker(
-        self, session_id: str, access: Access, *, profile: Profile | None = None, hidden: Hidden = None
+        self,
+        session_id: str,
+        access: Access,
+        *,
+        profile: Profile | None = None,
+        hidden: Hidden = None,
+        follow: bool = False,
     ) -> AsyncIterator[Worker]:
         """A worker for one call. Afterwards it is ended in the background and another is prepared in its place.
 
         `profile` and `hidden` are the call's, where they need not be the session's of now. The room of an earlier one
         is closed when the last call in it is over; that of a narrower one stays for a while, as others may want it.
+        `follow`: where the worker's view of the workspace is for looking, it goes on to show what others change.
 
         Raises SandboxFailure. A caller that needs what the worker wrote waits for `worker.gone()` itself. One that is
         cancelled while it waits for the worker goes at once; the worker is then for the next call.
@@ -135,7 +142,7 @@ class Pool:
         room.busy += 1
         try:
             # A task of its own, because what is half made must not be dropped: a process, mounts, a host uid.
-            taking = self._tasks.create_task(_taken(room, access))
+            taking = self._tasks.create_task(_taken(room, access, follow))
             try:
                 worker = await asyncio.shield(taking)
             except asyncio.CancelledError:
@@ -269,10 +276,10 @@ async def _mounter(place: Path) -> AsyncIterator[tuple[Mounter, uids.UidRange | 
         yield mounter, host_uids
 
 
-async def _taken(room: Room, access: Access) -> Worker | Exception:
+async def _taken(room: Room, access: Access, follow: bool) -> Worker | Exception:
     """Returned, not raised: in a task group that would end everything else."""
     try:
-        return await room.take(access)
+        return await room.take(access, follow=follow)
     except Exception as error:
         return error
 

@@ -83,8 +83,25 @@ class Room:
         self.used = asyncio.get_running_loop().time()
         self.busy = 0
 
-    async def take(self, access: Access) -> Worker:
-        """A sealed worker that has had no job. Raises SandboxFailure."""
+    async def take(self, access: Access, *, follow: bool = False) -> Worker:
+        """A sealed worker that has had no job. `follow`: a view for looking shows what others change meanwhile.
+
+        Raises SandboxFailure.
+        """
+        worker = await self._taken(access)
+        if follow:
+            try:
+                await worker.follow(self._mounter)
+            except BaseException as error:
+                await worker.close()
+                if isinstance(error, OSError | ChannelClosed):
+                    raise SandboxFailure(
+                        "SANDBOX_FAILED", f"a view of the workspace cannot be kept current: {error}; nothing was run"
+                    ) from error
+                raise
+        return worker
+
+    async def _taken(self, access: Access) -> Worker:
         self.used = asyncio.get_running_loop().time()
         names = await self._names(access) if self._prepared[access] else ()
         while self._prepared[access]:
@@ -196,6 +213,7 @@ class Room:
     async def _spawn(self, template: Template, access: Access) -> Worker:
         scratch: Scratch | None = None
         mount: int | None = None
+        pidfd = -1
         cover = Cover()
         ends = Ends()
         try:
@@ -223,10 +241,12 @@ class Room:
                 raise SandboxFailure("SANDBOX_FAILED", f"a worker's workspace cannot be mounted: {error}") from error
             raise
         finally:
-            if mount is not None:
+            # A view for looking is kept: it may have to be followed. An overlay's layers are to be let go of.
+            if mount is not None and (pidfd == -1 or access is Access.OVERLAY):
                 os.close(mount)
         ends.close_inner()
-        worker = Worker(ends, pidfd, limits=self._profile.limits, scratch=scratch, cover=cover)
+        view = mount if access is Access.READ else None
+        worker = Worker(ends, pidfd, limits=self._profile.limits, scratch=scratch, cover=cover, view=view)
         try:
             in_group = await worker.join(self._cgroups)
             await worker.go()

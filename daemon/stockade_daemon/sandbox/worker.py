@@ -17,6 +17,7 @@ from stockade_daemon.sandbox.accounting import Account, Exit, account
 from stockade_daemon.sandbox.cgroup_files import Figures, since
 from stockade_daemon.sandbox.cgroups import Cgroups, Group
 from stockade_daemon.sandbox.channel import ChannelClosed, FrameChannel
+from stockade_daemon.sandbox.mounter import Mounter
 from stockade_daemon.sandbox.sampling import Sampled
 from stockade_daemon.sandbox.scratch import Scratch
 from stockade_daemon.values import Layer, Limits
@@ -71,7 +72,10 @@ class Cover:
 class Worker:
     """A sealed sandbox that waits for its one job. `close` ends it, whatever it is doing."""
 
-    def __init__(self, ends: Ends, pidfd: int, *, limits: Limits, scratch: Scratch | None, cover: Cover) -> None:
+    def __init__(
+        self, ends: Ends, pidfd: int, *, limits: Limits, scratch: Scratch | None, cover: Cover, view: int | None = None
+    ) -> None:
+        """`view`: its mount of the workspace where it is for looking; from here on the worker's to close."""
         self.layers: tuple[Layer, ...] = ()  # known once it is ready
         self.scratch = scratch
         self.cover = cover
@@ -85,6 +89,8 @@ class Worker:
         self._over = False  # it was killed because a look saw more memory than it may use
         self._pidfd = pidfd
         self._body: int | None = None  # a second pidfd, see hold_body
+        self._view = view
+        self._following: int | None = None  # closed to have the view followed no longer
         self._sampled = Sampled(_host_pid(pidfd))
         self._loop = asyncio.get_running_loop()
         self._gone = asyncio.Event()
@@ -95,6 +101,23 @@ class Worker:
     def host_pid(self) -> int:
         """Of its pid 1, as this process's pid namespace has it; -1 where it has ended."""
         return self._sampled.pid
+
+    async def follow(self, mounter: Mounter) -> None:
+        """Has its view of the workspace, if it has one for looking, show what others change there from now on.
+
+        Raises OSError, ChannelClosed.
+        """
+        if self._view is None or self._following is not None:
+            return
+        theirs, ours = os.pipe2(os.O_CLOEXEC)
+        try:
+            await mounter.ask("follow", {}, (self._view, theirs))
+        except BaseException:
+            os.close(ours)
+            raise
+        finally:
+            os.close(theirs)
+        self._following = ours
 
     async def join(self, cgroups: Cgroups) -> Layer:
         """Puts it into a control group of its own, before it goes on; says whether the limits are in force."""
@@ -210,6 +233,11 @@ class Worker:
         and body."""
         await self._gone.wait()
 
+    async def signal(self, number: int) -> None:
+        """Has its init send a signal to the body's process group. Nothing where the worker is gone."""
+        with suppress(ChannelClosed):
+            await self._control.send({"type": "signal", "number": number})
+
     def alive(self) -> bool:
         return not select.select([self._pidfd], [], [], 0)[0] if not self._closed else False
 
@@ -252,6 +280,9 @@ class Worker:
         self._control.close()
         os.close(self.stdout)
         os.close(self.stderr)
+        for descriptor in (self._following, self._view):
+            if descriptor is not None:
+                os.close(descriptor)
         if self._group is not None:
             await asyncio.to_thread(self._group.remove)
         for each in (self.scratch, self.cover.layer):

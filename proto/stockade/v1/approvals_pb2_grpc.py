@@ -56,8 +56,9 @@ class ApprovalsServicer:
 
     def Watch(self, request, context):
         """Asks that wait for an answer: first those there are, then new ones as they come. While this stream is open its
-        caller counts as an approver of the sessions it names. Safe to drop and to open again. An ask that is answered or
-        withdrawn before the stream has taken it is not sent: a reader that stalls costs what waits, and no more.
+        caller counts as an approver of the sessions it names. It ends when the daemon stops, and never before: open it again.
+        Safe to drop. An ask that is answered or withdrawn before the stream has taken it is not sent: a reader that stalls
+        costs what waits, and no more.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -33,8 +33,9 @@ class ApprovalsStub:
     def __new__(cls, channel: _aio.Channel) -> ApprovalsAsyncStub: ...
     Watch: _grpc.UnaryStreamMultiCallable[_approvals_pb2.WatchAsksRequest, _approvals_pb2.Ask]
     """Asks that wait for an answer: first those there are, then new ones as they come. While this stream is open its
-    caller counts as an approver of the sessions it names. Safe to drop and to open again. An ask that is answered or
-    withdrawn before the stream has taken it is not sent: a reader that stalls costs what waits, and no more.
+    caller counts as an approver of the sessions it names. It ends when the daemon stops, and never before: open it again.
+    Safe to drop. An ask that is answered or withdrawn before the stream has taken it is not sent: a reader that stalls
+    costs what waits, and no more.
     """
     Decide: _grpc.UnaryUnaryMultiCallable[_approvals_pb2.DecideRequest, _approvals_pb2.DecideResponse]
     """Answers an ask. One shot: the first valid answer wins; a later one is FAILED_PRECONDITION (APPROVAL_DECIDED).
@@ -58,8 +59,9 @@ class ApprovalsAsyncStub(ApprovalsStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
     Watch: _aio.UnaryStreamMultiCallable[_approvals_pb2.WatchAsksRequest, _approvals_pb2.Ask]  # type: ignore[assignment]
     """Asks that wait for an answer: first those there are, then new ones as they come. While this stream is open its
-    caller counts as an approver of the sessions it names. Safe to drop and to open again. An ask that is answered or
-    withdrawn before the stream has taken it is not sent: a reader that stalls costs what waits, and no more.
+    caller counts as an approver of the sessions it names. It ends when the daemon stops, and never before: open it again.
+    Safe to drop. An ask that is answered or withdrawn before the stream has taken it is not sent: a reader that stalls
+    costs what waits, and no more.
     """
     Decide: _aio.UnaryUnaryMultiCallable[_approvals_pb2.DecideRequest, _approvals_pb2.DecideResponse]  # type: ignore[assignment]
     """Answers an ask. One shot: the first valid answer wins; a later one is FAILED_PRECONDITION (APPROVAL_DECIDED).
@@ -86,8 +88,9 @@ class ApprovalsServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_approvals_pb2.Ask], _abc.AsyncIterator[_approvals_pb2.Ask]]:
         """Asks that wait for an answer: first those there are, then new ones as they come. While this stream is open its
-        caller counts as an approver of the sessions it names. Safe to drop and to open again. An ask that is answered or
-        withdrawn before the stream has taken it is not sent: a reader that stalls costs what waits, and no more.
+        caller counts as an approver of the sessions it names. It ends when the daemon stops, and never before: open it again.
+        Safe to drop. An ask that is answered or withdrawn before the stream has taken it is not sent: a reader that stalls
+        costs what waits, and no more.
         """
 
     @_abc_1.abstractmethod

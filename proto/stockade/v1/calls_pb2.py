@@ -25,19 +25,19 @@ _sym_db = _symbol_database.Default()
 from stockade.v1 import types_pb2 as stockade_dot_v1_dot_types__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17stockade/v1/calls.proto\x12\x0bstockade.v1\x1a\x17stockade/v1/types.proto\"\x84\x01\n\x10StartCallRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0f\n\x07\x63\x61ll_id\x18\x02 \x01(\t\x12\x0c\n\x04tool\x18\x03 \x01(\t\x12\x11\n\targuments\x18\x04 \x01(\x0c\x12\x0e\n\x06wait_s\x18\x05 \x01(\x01\x12\x1a\n\x12\x61rguments_left_out\x18\x06 \x01(\x04\"m\n\x10StartTurnRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0f\n\x07turn_id\x18\x02 \x01(\t\x12$\n\x05\x63\x61lls\x18\x03 \x03(\x0b\x32\x15.stockade.v1.TurnCall\x12\x0e\n\x06wait_s\x18\x04 \x01(\x01\"X\n\x08TurnCall\x12\x0f\n\x07\x63\x61ll_id\x18\x01 \x01(\t\x12\x0c\n\x04tool\x18\x02 \x01(\t\x12\x11\n\targuments\x18\x03 \x01(\x0c\x12\x1a\n\x12\x61rguments_left_out\x18\x04 \x01(\x04\"8\n\x11\x43\x61ncelTurnRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0f\n\x07turn_id\x18\x02 \x01(\t\"M\n\x04Turn\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0f\n\x07turn_id\x18\x02 \x01(\t\x12 \n\x05\x63\x61lls\x18\x03 \x03(\x0b\x32\x11.stockade.v1.Call\"&\n\x10ListCallsRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\"=\n\x11ListCallsResponse\x12(\n\x05\x63\x61lls\x18\x01 \x03(\x0b\x32\x19.stockade.v1.CallUnderWay\"\xbc\x01\n\x0c\x43\x61llUnderWay\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0f\n\x07\x63\x61ll_id\x18\x02 \x01(\t\x12\x0c\n\x04tool\x18\x03 \x01(\t\x12%\n\x05state\x18\x04 \x01(\x0e\x32\x16.stockade.v1.CallState\x12\x0f\n\x07turn_id\x18\x05 \x01(\t\x12\x10\n\x08since_ms\x18\x06 \x01(\x03\x12\x11\n\twaits_for\x18\x07 \x01(\t\x12\x0e\n\x06\x61sk_id\x18\x08 \x01(\t\x12\x0c\n\x04\x63\x61rd\x18\t \x01(\x0c\"F\n\x0fWaitCallRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0f\n\x07\x63\x61ll_id\x18\x02 \x01(\t\x12\x0e\n\x06wait_s\x18\x03 \x01(\x01\"8\n\x11\x43\x61ncelCallRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0f\n\x07\x63\x61ll_id\x18\x02 \x01(\t\"q\n\x15ResolveUnknownRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0f\n\x07\x63\x61ll_id\x18\x02 \x01(\t\x12%\n\x07outcome\x18\x03 \x01(\x0e\x32\x14.stockade.v1.Outcome\x12\x0c\n\x04note\x18\x04 \x01(\t\"R\n\nResolution\x12%\n\x07outcome\x18\x01 \x01(\x0e\x32\x14.stockade.v1.Outcome\x12\x0c\n\x04note\x18\x02 \x01(\t\x12\x0f\n\x07time_ms\x18\x03 \x01(\x03\"\xd5\x01\n\x04\x43\x61ll\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0f\n\x07\x63\x61ll_id\x18\x02 \x01(\t\x12\x0c\n\x04tool\x18\x03 \x01(\t\x12%\n\x05state\x18\x04 \x01(\x0e\x32\x16.stockade.v1.CallState\x12#\n\x06result\x18\x05 \x01(\x0b\x32\x13.stockade.v1.Result\x12\x13\n\x0bwaiting_for\x18\x06 \x01(\t\x12+\n\nresolution\x18\x07 \x01(\x0b\x32\x17.stockade.v1.Resolution\x12\x0c\n\x04\x63\x61rd\x18\x08 \x01(\x0c\"\x94\x01\n\x11ReadOutputRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0f\n\x07\x63\x61ll_id\x18\x02 \x01(\t\x12%\n\x04part\x18\x03 \x01(\x0e\x32\x17.stockade.v1.OutputPart\x12\x0e\n\x06offset\x18\x04 \x01(\x04\x12\x0e\n\x06\x66ollow\x18\x05 \x01(\x08\x12\x13\n\x0bheartbeat_s\x18\x06 \x01(\x01\"g\n\x0bOutputChunk\x12\x0e\n\x06offset\x18\x01 \x01(\x04\x12\x0c\n\x04\x64\x61ta\x18\x02 \x01(\x0c\x12\x11\n\theartbeat\x18\x03 \x01(\x08\x12\'\n\x06stream\x18\x04 \x01(\x0e\x32\x17.stockade.v1.OutputPart*o\n\tCallState\x12\x1a\n\x16\x43\x41LL_STATE_UNSPECIFIED\x10\x00\x12\x16\n\x12\x43\x41LL_STATE_PENDING\x10\x01\x12\x16\n\x12\x43\x41LL_STATE_RUNNING\x10\x02\x12\x16\n\x12\x43\x41LL_STATE_SETTLED\x10\x03*J\n\x07Outcome\x12\x17\n\x13OUTCOME_UNSPECIFIED\x10\x00\x12\x10\n\x0cOUTCOME_DONE\x10\x01\x12\x14\n\x10OUTCOME_NOT_DONE\x10\x02*\xa1\x01\n\nOutputPart\x12\x1b\n\x17OUTPUT_PART_UNSPECIFIED\x10\x00\x12\x15\n\x11OUTPUT_PART_VALUE\x10\x01\x12\x16\n\x12OUTPUT_PART_STDOUT\x10\x02\x12\x16\n\x12OUTPUT_PART_STDERR\x10\x03\x12\x19\n\x15OUTPUT_PART_ARGUMENTS\x10\x04\x12\x14\n\x10OUTPUT_PART_BOTH\x10\x05\x32\x92\x04\n\x05\x43\x61lls\x12\x39\n\x05Start\x12\x1d.stockade.v1.StartCallRequest\x1a\x11.stockade.v1.Call\x12=\n\tStartTurn\x12\x1d.stockade.v1.StartTurnRequest\x1a\x11.stockade.v1.Turn\x12?\n\nCancelTurn\x12\x1e.stockade.v1.CancelTurnRequest\x1a\x11.stockade.v1.Turn\x12\x45\n\x04List\x12\x1d.stockade.v1.ListCallsRequest\x1a\x1e.stockade.v1.ListCallsResponse\x12\x37\n\x04Wait\x12\x1c.stockade.v1.WaitCallRequest\x1a\x11.stockade.v1.Call\x12;\n\x06\x43\x61ncel\x12\x1e.stockade.v1.CancelCallRequest\x1a\x11.stockade.v1.Call\x12G\n\x0eResolveUnknown\x12\".stockade.v1.ResolveUnknownRequest\x1a\x11.stockade.v1.Call\x12H\n\nReadOutput\x12\x1e.stockade.v1.ReadOutputRequest\x1a\x18.stockade.v1.OutputChunk0\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17stockade/v1/calls.proto\x12\x0bstockade.v1\x1a\x17stockade/v1/types.proto\"\x84\x01\n\x10StartCallRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0f\n\x07\x63\x61ll_id\x18\x02 \x01(\t\x12\x0c\n\x04tool\x18\x03 \x01(\t\x12\x11\n\targuments\x18\x04 \x01(\x0c\x12\x0e\n\x06wait_s\x18\x05 \x01(\x01\x12\x1a\n\x12\x61rguments_left_out\x18\x06 \x01(\x04\"m\n\x10StartTurnRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0f\n\x07turn_id\x18\x02 \x01(\t\x12$\n\x05\x63\x61lls\x18\x03 \x03(\x0b\x32\x15.stockade.v1.TurnCall\x12\x0e\n\x06wait_s\x18\x04 \x01(\x01\"X\n\x08TurnCall\x12\x0f\n\x07\x63\x61ll_id\x18\x01 \x01(\t\x12\x0c\n\x04tool\x18\x02 \x01(\t\x12\x11\n\targuments\x18\x03 \x01(\x0c\x12\x1a\n\x12\x61rguments_left_out\x18\x04 \x01(\x04\"8\n\x11\x43\x61ncelTurnRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0f\n\x07turn_id\x18\x02 \x01(\t\"M\n\x04Turn\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0f\n\x07turn_id\x18\x02 \x01(\t\x12 \n\x05\x63\x61lls\x18\x03 \x03(\x0b\x32\x11.stockade.v1.Call\"&\n\x10ListCallsRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\"=\n\x11ListCallsResponse\x12(\n\x05\x63\x61lls\x18\x01 \x03(\x0b\x32\x19.stockade.v1.CallUnderWay\"\xcc\x01\n\x0c\x43\x61llUnderWay\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0f\n\x07\x63\x61ll_id\x18\x02 \x01(\t\x12\x0c\n\x04tool\x18\x03 \x01(\t\x12%\n\x05state\x18\x04 \x01(\x0e\x32\x16.stockade.v1.CallState\x12\x0f\n\x07turn_id\x18\x05 \x01(\t\x12\x10\n\x08since_ms\x18\x06 \x01(\x03\x12\x11\n\twaits_for\x18\x07 \x01(\t\x12\x0e\n\x06\x61sk_id\x18\x08 \x01(\t\x12\x0c\n\x04\x63\x61rd\x18\t \x01(\x0c\x12\x0e\n\x06parent\x18\n \x01(\t\"F\n\x0fWaitCallRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0f\n\x07\x63\x61ll_id\x18\x02 \x01(\t\x12\x0e\n\x06wait_s\x18\x03 \x01(\x01\"8\n\x11\x43\x61ncelCallRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0f\n\x07\x63\x61ll_id\x18\x02 \x01(\t\"H\n\x11SignalCallRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0f\n\x07\x63\x61ll_id\x18\x02 \x01(\t\x12\x0e\n\x06signal\x18\x03 \x01(\t\"q\n\x15ResolveUnknownRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0f\n\x07\x63\x61ll_id\x18\x02 \x01(\t\x12%\n\x07outcome\x18\x03 \x01(\x0e\x32\x14.stockade.v1.Outcome\x12\x0c\n\x04note\x18\x04 \x01(\t\"R\n\nResolution\x12%\n\x07outcome\x18\x01 \x01(\x0e\x32\x14.stockade.v1.Outcome\x12\x0c\n\x04note\x18\x02 \x01(\t\x12\x0f\n\x07time_ms\x18\x03 \x01(\x03\"\xd5\x01\n\x04\x43\x61ll\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0f\n\x07\x63\x61ll_id\x18\x02 \x01(\t\x12\x0c\n\x04tool\x18\x03 \x01(\t\x12%\n\x05state\x18\x04 \x01(\x0e\x32\x16.stockade.v1.CallState\x12#\n\x06result\x18\x05 \x01(\x0b\x32\x13.stockade.v1.Result\x12\x13\n\x0bwaiting_for\x18\x06 \x01(\t\x12+\n\nresolution\x18\x07 \x01(\x0b\x32\x17.stockade.v1.Resolution\x12\x0c\n\x04\x63\x61rd\x18\x08 \x01(\x0c\"\x94\x01\n\x11ReadOutputRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x0f\n\x07\x63\x61ll_id\x18\x02 \x01(\t\x12%\n\x04part\x18\x03 \x01(\x0e\x32\x17.stockade.v1.OutputPart\x12\x0e\n\x06offset\x18\x04 \x01(\x04\x12\x0e\n\x06\x66ollow\x18\x05 \x01(\x08\x12\x13\n\x0bheartbeat_s\x18\x06 \x01(\x01\"g\n\x0bOutputChunk\x12\x0e\n\x06offset\x18\x01 \x01(\x04\x12\x0c\n\x04\x64\x61ta\x18\x02 \x01(\x0c\x12\x11\n\theartbeat\x18\x03 \x01(\x08\x12\'\n\x06stream\x18\x04 \x01(\x0e\x32\x17.stockade.v1.OutputPart*o\n\tCallState\x12\x1a\n\x16\x43\x41LL_STATE_UNSPECIFIED\x10\x00\x12\x16\n\x12\x43\x41LL_STATE_PENDING\x10\x01\x12\x16\n\x12\x43\x41LL_STATE_RUNNING\x10\x02\x12\x16\n\x12\x43\x41LL_STATE_SETTLED\x10\x03*J\n\x07Outcome\x12\x17\n\x13OUTCOME_UNSPECIFIED\x10\x00\x12\x10\n\x0cOUTCOME_DONE\x10\x01\x12\x14\n\x10OUTCOME_NOT_DONE\x10\x02*\xa1\x01\n\nOutputPart\x12\x1b\n\x17OUTPUT_PART_UNSPECIFIED\x10\x00\x12\x15\n\x11OUTPUT_PART_VALUE\x10\x01\x12\x16\n\x12OUTPUT_PART_STDOUT\x10\x02\x12\x16\n\x12OUTPUT_PART_STDERR\x10\x03\x12\x19\n\x15OUTPUT_PART_ARGUMENTS\x10\x04\x12\x14\n\x10OUTPUT_PART_BOTH\x10\x05\x32\xcf\x04\n\x05\x43\x61lls\x12\x39\n\x05Start\x12\x1d.stockade.v1.StartCallRequest\x1a\x11.stockade.v1.Call\x12=\n\tStartTurn\x12\x1d.stockade.v1.StartTurnRequest\x1a\x11.stockade.v1.Turn\x12?\n\nCancelTurn\x12\x1e.stockade.v1.CancelTurnRequest\x1a\x11.stockade.v1.Turn\x12\x45\n\x04List\x12\x1d.stockade.v1.ListCallsRequest\x1a\x1e.stockade.v1.ListCallsResponse\x12\x37\n\x04Wait\x12\x1c.stockade.v1.WaitCallRequest\x1a\x11.stockade.v1.Call\x12;\n\x06\x43\x61ncel\x12\x1e.stockade.v1.CancelCallRequest\x1a\x11.stockade.v1.Call\x12;\n\x06Signal\x12\x1e.stockade.v1.SignalCallRequest\x1a\x11.stockade.v1.Call\x12G\n\x0eResolveUnknown\x12\".stockade.v1.ResolveUnknownRequest\x1a\x11.stockade.v1.Call\x12H\n\nReadOutput\x12\x1e.stockade.v1.ReadOutputRequest\x1a\x18.stockade.v1.OutputChunk0\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'stockade.v1.calls_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_CALLSTATE']._serialized_start=1633
-  _globals['_CALLSTATE']._serialized_end=1744
-  _globals['_OUTCOME']._serialized_start=1746
-  _globals['_OUTCOME']._serialized_end=1820
-  _globals['_OUTPUTPART']._serialized_start=1823
-  _globals['_OUTPUTPART']._serialized_end=1984
+  _globals['_CALLSTATE']._serialized_start=1723
+  _globals['_CALLSTATE']._serialized_end=1834
+  _globals['_OUTCOME']._serialized_start=1836
+  _globals['_OUTCOME']._serialized_end=1910
+  _globals['_OUTPUTPART']._serialized_start=1913
+  _globals['_OUTPUTPART']._serialized_end=2074
   _globals['_STARTCALLREQUEST']._serialized_start=66
   _globals['_STARTCALLREQUEST']._serialized_end=198
   _globals['_STARTTURNREQUEST']._serialized_start=200
@@ -53,21 +53,23 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_LISTCALLSRESPONSE']._serialized_start=578
   _globals['_LISTCALLSRESPONSE']._serialized_end=639
   _globals['_CALLUNDERWAY']._serialized_start=642
-  _globals['_CALLUNDERWAY']._serialized_end=830
-  _globals['_WAITCALLREQUEST']._serialized_start=832
-  _globals['_WAITCALLREQUEST']._serialized_end=902
-  _globals['_CANCELCALLREQUEST']._serialized_start=904
-  _globals['_CANCELCALLREQUEST']._serialized_end=960
-  _globals['_RESOLVEUNKNOWNREQUEST']._serialized_start=962
-  _globals['_RESOLVEUNKNOWNREQUEST']._serialized_end=1075
-  _globals['_RESOLUTION']._serialized_start=1077
-  _globals['_RESOLUTION']._serialized_end=1159
-  _globals['_CALL']._serialized_start=1162
-  _globals['_CALL']._serialized_end=1375
-  _globals['_READOUTPUTREQUEST']._serialized_start=1378
-  _globals['_READOUTPUTREQUEST']._serialized_end=1526
-  _globals['_OUTPUTCHUNK']._serialized_start=1528
-  _globals['_OUTPUTCHUNK']._serialized_end=1631
-  _globals['_CALLS']._serialized_start=1987
-  _globals['_CALLS']._serialized_end=2517
+  _globals['_CALLUNDERWAY']._serialized_end=846
+  _globals['_WAITCALLREQUEST']._serialized_start=848
+  _globals['_WAITCALLREQUEST']._serialized_end=918
+  _globals['_CANCELCALLREQUEST']._serialized_start=920
+  _globals['_CANCELCALLREQUEST']._serialized_end=976
+  _globals['_SIGNALCALLREQUEST']._serialized_start=978
+  _globals['_SIGNALCALLREQUEST']._serialized_end=1050
+  _globals['_RESOLVEUNKNOWNREQUEST']._serialized_start=1052
+  _globals['_RESOLVEUNKNOWNREQUEST']._serialized_end=1165
+  _globals['_RESOLUTION']._serialized_start=1167
+  _globals['_RESOLUTION']._serialized_end=1249
+  _globals['_CALL']._serialized_start=1252
+  _globals['_CALL']._serialized_end=1465
+  _globals['_READOUTPUTREQUEST']._serialized_start=1468
+  _globals['_READOUTPUTREQUEST']._serialized_end=1616
+  _globals['_OUTPUTCHUNK']._serialized_start=1618
+  _globals['_OUTPUTCHUNK']._serialized_end=1721
+  _globals['_CALLS']._serialized_start=2077
+  _globals['_CALLS']._serialized_end=2668
 # @@protoc_insertion_point(module_scope)

@@ -310,6 +310,7 @@ class CallUnderWay(_message.Message):
     WAITS_FOR_FIELD_NUMBER: _builtins.int
     ASK_ID_FIELD_NUMBER: _builtins.int
     CARD_FIELD_NUMBER: _builtins.int
+    PARENT_FIELD_NUMBER: _builtins.int
     session_id: _builtins.str
     call_id: _builtins.str
     tool: _builtins.str
@@ -326,6 +327,8 @@ class CallUnderWay(_message.Message):
     """JSON object, JSON text: the pending card, with the arguments as they stand now. Empty where its place in a turn has not
     come, where it cannot be shown (as in Result), and where the message would be too large with it.
     """
+    parent: _builtins.str
+    """of a background job: the call that has started it; else empty"""
     def __init__(
         self,
         *,
@@ -338,10 +341,11 @@ class CallUnderWay(_message.Message):
         waits_for: _builtins.str = ...,
         ask_id: _builtins.str = ...,
         card: _builtins.bytes = ...,
+        parent: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ask_id", b"ask_id", "call_id", b"call_id", "card", b"card", "session_id", b"session_id", "since_ms", b"since_ms", "state", b"state", "tool", b"tool", "turn_id", b"turn_id", "waits_for", b"waits_for"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ask_id", b"ask_id", "call_id", b"call_id", "card", b"card", "parent", b"parent", "session_id", b"session_id", "since_ms", b"since_ms", "state", b"state", "tool", b"tool", "turn_id", b"turn_id", "waits_for", b"waits_for"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -393,6 +397,32 @@ class CancelCallRequest(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___CancelCallRequest: _TypeAlias = CancelCallRequest  # noqa: Y015
+
+@_typing.final
+class SignalCallRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SESSION_ID_FIELD_NUMBER: _builtins.int
+    CALL_ID_FIELD_NUMBER: _builtins.int
+    SIGNAL_FIELD_NUMBER: _builtins.int
+    session_id: _builtins.str
+    call_id: _builtins.str
+    signal: _builtins.str
+    """SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2 or SIGKILL"""
+    def __init__(
+        self,
+        *,
+        session_id: _builtins.str = ...,
+        call_id: _builtins.str = ...,
+        signal: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["call_id", b"call_id", "session_id", b"session_id", "signal", b"signal"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SignalCallRequest: _TypeAlias = SignalCallRequest  # noqa: Y015
 
 @_typing.final
 class ResolveUnknownRequest(_message.Message):

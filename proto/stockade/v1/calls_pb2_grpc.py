@@ -64,6 +64,11 @@ class CallsStub:
                 request_serializer=stockade_dot_v1_dot_calls__pb2.CancelCallRequest.SerializeToString,
                 response_deserializer=stockade_dot_v1_dot_calls__pb2.Call.FromString,
                 _registered_method=True)
+        self.Signal = channel.unary_unary(
+                '/stockade.v1.Calls/Signal',
+                request_serializer=stockade_dot_v1_dot_calls__pb2.SignalCallRequest.SerializeToString,
+                response_deserializer=stockade_dot_v1_dot_calls__pb2.Call.FromString,
+                _registered_method=True)
         self.ResolveUnknown = channel.unary_unary(
                 '/stockade.v1.Calls/ResolveUnknown',
                 request_serializer=stockade_dot_v1_dot_calls__pb2.ResolveUnknownRequest.SerializeToString,
@@ -139,6 +144,17 @@ class CallsServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Signal(self, request, context):
+        """Sends a signal to the process group of a command that is running, as a terminal does; recorded as call/signalled.
+        What comes of it, the call's result says. Not safe to repeat: each request is one more signal.
+
+        NOT_FOUND: no such session or call. FAILED_PRECONDITION: it runs no command, or not yet, or no longer.
+        INVALID_ARGUMENT: another signal. A daemon that knows this has the feature "jobs".
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ResolveUnknown(self, request, context):
         """Records what somebody found out about a call that ended with TOOL_OUTCOME_UNKNOWN: beside its result, which stays,
         and once. Safe to repeat; resolving it otherwise is ALREADY_EXISTS. Also for calls of a closed session, to which
@@ -191,6 +207,11 @@ def add_CallsServicer_to_server(servicer, server):
             'Cancel': grpc.unary_unary_rpc_method_handler(
                     servicer.Cancel,
                     request_deserializer=stockade_dot_v1_dot_calls__pb2.CancelCallRequest.FromString,
+                    response_serializer=stockade_dot_v1_dot_calls__pb2.Call.SerializeToString,
+            ),
+            'Signal': grpc.unary_unary_rpc_method_handler(
+                    servicer.Signal,
+                    request_deserializer=stockade_dot_v1_dot_calls__pb2.SignalCallRequest.FromString,
                     response_serializer=stockade_dot_v1_dot_calls__pb2.Call.SerializeToString,
             ),
             'ResolveUnknown': grpc.unary_unary_rpc_method_handler(
@@ -365,6 +386,33 @@ class Calls:
             target,
             '/stockade.v1.Calls/Cancel',
             stockade_dot_v1_dot_calls__pb2.CancelCallRequest.SerializeToString,
+            stockade_dot_v1_dot_calls__pb2.Call.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Signal(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/stockade.v1.Calls/Signal',
+            stockade_dot_v1_dot_calls__pb2.SignalCallRequest.SerializeToString,
             stockade_dot_v1_dot_calls__pb2.Call.FromString,
             options,
             channel_credentials,

@@ -65,6 +65,13 @@ class CallsStub:
     """Asks for the call's end. Before the body started the result is ABORTED_BEFORE_DISPATCH, later ABORTED. A settled
     call is returned as it is, and so is one whose place in a turn has not come: it gets its result then. Safe to repeat.
     """
+    Signal: _grpc.UnaryUnaryMultiCallable[_calls_pb2.SignalCallRequest, _calls_pb2.Call]
+    """Sends a signal to the process group of a command that is running, as a terminal does; recorded as call/signalled.
+    What comes of it, the call's result says. Not safe to repeat: each request is one more signal.
+
+    NOT_FOUND: no such session or call. FAILED_PRECONDITION: it runs no command, or not yet, or no longer.
+    INVALID_ARGUMENT: another signal. A daemon that knows this has the feature "jobs".
+    """
     ResolveUnknown: _grpc.UnaryUnaryMultiCallable[_calls_pb2.ResolveUnknownRequest, _calls_pb2.Call]
     """Records what somebody found out about a call that ended with TOOL_OUTCOME_UNKNOWN: beside its result, which stays,
     and once. Safe to repeat; resolving it otherwise is ALREADY_EXISTS. Also for calls of a closed session, to which
@@ -115,6 +122,13 @@ class CallsAsyncStub(CallsStub):
     Cancel: _aio.UnaryUnaryMultiCallable[_calls_pb2.CancelCallRequest, _calls_pb2.Call]  # type: ignore[assignment]
     """Asks for the call's end. Before the body started the result is ABORTED_BEFORE_DISPATCH, later ABORTED. A settled
     call is returned as it is, and so is one whose place in a turn has not come: it gets its result then. Safe to repeat.
+    """
+    Signal: _aio.UnaryUnaryMultiCallable[_calls_pb2.SignalCallRequest, _calls_pb2.Call]  # type: ignore[assignment]
+    """Sends a signal to the process group of a command that is running, as a terminal does; recorded as call/signalled.
+    What comes of it, the call's result says. Not safe to repeat: each request is one more signal.
+
+    NOT_FOUND: no such session or call. FAILED_PRECONDITION: it runs no command, or not yet, or no longer.
+    INVALID_ARGUMENT: another signal. A daemon that knows this has the feature "jobs".
     """
     ResolveUnknown: _aio.UnaryUnaryMultiCallable[_calls_pb2.ResolveUnknownRequest, _calls_pb2.Call]  # type: ignore[assignment]
     """Records what somebody found out about a call that ended with TOOL_OUTCOME_UNKNOWN: beside its result, which stays,
@@ -199,6 +213,19 @@ class CallsServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_calls_pb2.Call, _abc.Awaitable[_calls_pb2.Call]]:
         """Asks for the call's end. Before the body started the result is ABORTED_BEFORE_DISPATCH, later ABORTED. A settled
         call is returned as it is, and so is one whose place in a turn has not come: it gets its result then. Safe to repeat.
+        """
+
+    @_abc_1.abstractmethod
+    def Signal(
+        self,
+        request: _calls_pb2.SignalCallRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_calls_pb2.Call, _abc.Awaitable[_calls_pb2.Call]]:
+        """Sends a signal to the process group of a command that is running, as a terminal does; recorded as call/signalled.
+        What comes of it, the call's result says. Not safe to repeat: each request is one more signal.
+
+        NOT_FOUND: no such session or call. FAILED_PRECONDITION: it runs no command, or not yet, or no longer.
+        INVALID_ARGUMENT: another signal. A daemon that knows this has the feature "jobs".
         """
 
     @_abc_1.abstractmethod
