@@ -18,8 +18,9 @@ from stockade_daemon.sandbox.plan import PATH
 from tests.end_to_end.stockaded import COMMAND_S, Stockaded
 from tests.scripts.snapshot import Snapshot, differences, snapshot
 
-# What profile `ci` says, and what a worker has of its own.
+# What profile `ci` says, what it passes on (pytest tells more where it sees `CI`), and what a worker has of its own.
 _ENVIRONMENT: Final = {
+    **{name: os.environ[name] for name in ("CI", "TZ") if name in os.environ},
     "PATH": PATH,
     "LANG": "C.UTF-8",
     "TERM": "dumb",
