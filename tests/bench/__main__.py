@@ -2,8 +2,8 @@
 
     python -m tests.bench [--quick] [--out DIR] [PART]...      make bench ARGS="--quick calls"
 
-Parts: calls, memory, hostile, usage, stages, files, search, effects; all where none is named. Tables go to standard output,
-progress to standard error. A full run writes docs/bench; a quick one writes only where --out says.
+Parts: calls, memory, hostile, usage, stages, files, search, effects; all where none is named. Tables go to standard
+output, progress to standard error. A full run writes docs/bench; a quick one writes only where --out says.
 """
 
 import argparse

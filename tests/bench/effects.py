@@ -6,7 +6,7 @@ import os
 import shutil
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -72,7 +72,7 @@ async def _turn(
     session: Session,
     workspace: Path,
     outside: Path,
-    beside: dict[str, tuple[str, ...]],
+    beside: Mapping[str, Sequence[str]],
     files: int,
     *,
     counts: bool,
@@ -113,7 +113,7 @@ def _split(case: _Case, noted: list[tuple[str, int, int]]) -> None:
                     case.parts[stage].append((until - since) / 1e6)
 
 
-def _commits(cases: tuple[_Case, ...], others: dict[str, tuple[str, ...]]) -> Table:
+def _commits(cases: tuple[_Case, ...], others: Mapping[str, Sequence[str]]) -> Table:
     rows: list[Row] = []
     for case in cases:
         base = case.others["cp -a"]
