@@ -94,6 +94,7 @@ class CallUnderWay:
     waits_for_worker: bool = False
     settled: asyncio.Event = field(default_factory=asyncio.Event)
     record: CallRecord | None = None  # what the ledger has of it; set before `settled`, None where it cannot record
+    outcome: Outcome | None = None  # what it came to, once it is settled
     dispatched: bool = False  # the body may have run
     begun: asyncio.Event = field(default_factory=asyncio.Event)  # it is recorded that the body may have run
     worker: Worker | None = None  # that runs a command, while it does

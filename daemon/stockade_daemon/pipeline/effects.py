@@ -212,6 +212,7 @@ async def _ask(
     reason: str,
 ) -> tuple[Prospect, Bound]:
     """Somebody is shown all of it; what is shown waits in a place that outlives the daemon."""
+    printed = await _printed(services, under_way)
     place = kept_at(services.kept, judged)
     await asyncio.to_thread(_keep, prospect.made.upper, place)
     prospect = replace(prospect, made=replace(prospect.made, upper=os.fspath(place)))
@@ -220,7 +221,7 @@ async def _ask(
         card = await asyncio.to_thread(
             for_effects, cards.for_arguments(judged, reason), prospect, under_way.live.workspace
         )
-        staged = replace(staged, made=prospect.made, digest=prospect.plan.digest)
+        staged = replace(staged, made=prospect.made, digest=prospect.plan.digest, printed=printed)
         await services.approvals.ask(
             judged.session,
             judged.call.call_id,
@@ -237,6 +238,13 @@ async def _ask(
         await asyncio.to_thread(remove_tree, place)
         raise
     return prospect, around
+
+
+async def _printed(services: Services, under_way: CallUnderWay) -> Mapping[str, Json]:
+    """What another daemon needs to go on with it beside its files. Raises InfrastructureFailure."""
+    if services.durability == "power":
+        await under_way.printed.sync()
+    return under_way.printed.left()
 
 
 def kept_at(directory: Path, judged: Judged) -> Path:

@@ -245,6 +245,7 @@ class Engine:
             by = ended_by(final.outcome, under_way.stop.by or under_way.place.refused_by)
             settled = await self._services.ledger.settle(session.session_id, call.call_id, result, outputs, by=by)
             under_way.live.spent.learn(settled.type, settled.body)
+            under_way.outcome = final.outcome
             under_way.record = CallRecord(
                 session.session_id, call.call_id, call.tool, call.digest, "settled", settled.body
             )
@@ -382,7 +383,7 @@ class Engine:
             asked = self._services.approvals.waiting_for(session_id, call_id)
             if asked and not self._last and self._services.approvals.park(session_id, call_id):
                 self._turns.park((session_id, call_id))
-            elif asked or call.call.parent is not None:  # a job has no end of its own to wait for
+            elif asked or call.call.background:  # a job has no end of its own to wait for
                 call.stop.request("draining")
         waiting = [call.settled.wait() for call in self._under_way.values()]
         if waiting:

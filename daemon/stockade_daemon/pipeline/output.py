@@ -66,6 +66,21 @@ class Output:
         """Lowers the cap, before anything was written. A higher one changes nothing."""
         self._cap = min(self._cap, cap)
 
+    def restore(self, small: bytes | None, dropped: int) -> None:
+        """What an earlier daemon has read, to its end. `small`: as the property had it; None: it lies in the file."""
+        if small is None:
+            try:
+                self._file = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+                self.size = os.fstat(self._file).st_size
+            except OSError as error:
+                # It costs the output, not what the command did.
+                _log.warning("%s: what an earlier daemon kept cannot be read any more: %s", self._path, error)
+        else:
+            self._memory += small
+            self.size = len(small)
+        self.dropped = dropped
+        self.closed = True
+
     async def append(self, data: bytes) -> None:
         """Keeps what fits under the cap."""
         async with self._arrival.turn:

@@ -1,8 +1,9 @@
 """What a call prints: two streams, the order in which they arrived, and what of it is in the result."""
 
-from collections.abc import Callable, Iterator
+import base64
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from stockade_daemon.errors import Refusal, ToolFailure
 from stockade_daemon.pipeline.arrival import Arrival
@@ -51,6 +52,21 @@ class Printed:
         """New streams in place of these, which are closed: for another attempt of the same call."""
         self.close()
         self._begin()
+
+    def left(self) -> dict[str, Json]:
+        """For a daemon that goes on with the call, as JSON: what of it lies in no file, and how much was dropped."""
+        texts: dict[str, Json] = {part: base64.b64encode(data).decode() for part, data in self.small().items()}
+        return {"small": texts, "dropped": {part: self.of(part).dropped for part in PARTS}}
+
+    def restore(self, left: Mapping[str, Any]) -> None:
+        """What the call had printed when a daemon before had `left`, to its end.
+
+        Raises ValueError, KeyError or TypeError for what is no `left`'s.
+        """
+        small = {str(part): base64.b64decode(text, validate=True) for part, text in left["small"].items()}
+        for part in PARTS:
+            self.of(part).restore(small.get(part), int(left["dropped"][part]))
+        self.arrival = Arrival.restored(small.get(ORDER), (self.stdout.size, self.stderr.size))
 
     def of(self, part: str) -> Output:
         """The stream of that name."""

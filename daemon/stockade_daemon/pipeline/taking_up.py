@@ -17,6 +17,7 @@ from stockade_daemon.pipeline.context import CallUnderWay, LiveSession, Services
 from stockade_daemon.pipeline.identity import frozen
 from stockade_daemon.pipeline.jobs import Jobs
 from stockade_daemon.pipeline.sessions import Sessions
+from stockade_daemon.pipeline.staged_effects import StagedEffects
 from stockade_daemon.pipeline.stop import Clock, Stop
 from stockade_daemon.pipeline.waited import Waited, waited
 from stockade_daemon.policy.subjects import Judged
@@ -48,14 +49,17 @@ async def take_up(services: Services, sessions: Sessions, jobs: Jobs, unsettled:
         manifest = services.tools.find(unsettled.call.tool, live.tools)
         call, card = await _call(services, unsettled)
         judged = Judged(under.session, call, manifest)
+        stop = Stop()
+        printed = printed_by(services, under, call_id, stop)
+        if isinstance(kept.staged, StagedEffects) and kept.staged.printed is not None:
+            await asyncio.to_thread(printed.restore, kept.staged.printed)
     except (RequestError, ConfigurationError, ArgumentsRefusal, InfrastructureFailure, ValueError, KeyError, TypeError):
         _log.exception("call %s/%s waited for an approval and cannot go on", session_id, call_id)
         return None
-    stop = Stop()
     under_way = CallUnderWay(
         live=under,
         call=call,
-        printed=printed_by(services, under, call_id, stop),
+        printed=printed,
         stop=stop,
         clock=Clock(stop),
         tools=services.tools.current,
@@ -97,7 +101,6 @@ async def _call(services: Services, unsettled: Unsettled) -> tuple[Call, Mapping
     manifest = services.tools.find(record.tool)
     arguments = services.tools.current.parse(manifest, text)
     call = frozen(record.session_id, record.call_id, record.tool, text, arguments, digest=record.digest)
-    parent = body.get("parent")
-    return replace(call, arguments_text=text, parent=None if parent is None else str(parent)), card if isinstance(
-        card, Mapping
-    ) else None
+    parent, background = body.get("parent"), body.get("background") is True
+    call = replace(call, arguments_text=text, parent=None if parent is None else str(parent), background=background)
+    return call, card if isinstance(card, Mapping) else None
