@@ -67,7 +67,7 @@ async def test_the_longest_read_of_bytes_that_are_no_text_reaches_the_model_whol
 
 
 async def test_a_view_without_a_job_is_refused_before_anybody_is_asked(stockaded: Stockaded, workspace: Path) -> None:
-    start_with(stockaded, {"asking": '[approval]\ncommands = "ask"\nwait_s = 600\n'})
+    start_with(stockaded, {"asking": '[approval]\ncommands = "ask"\nwait_s = 1\n'})
     async with opened(stockaded, workspace) as (_, session):
         for more in ({}, {"background": False}):
             result = await session.call("shell", command="true", workspace="read", **more)
