@@ -159,6 +159,30 @@ async def test_an_ask_that_ends_elsewhere_is_told_and_the_line_typed_for_it_is_n
             assert (await editing).ok
 
 
+async def test_plain_lines_tell_who_else_begins_to_look_and_looks_away(
+    daemon: Daemon, environment: dict[str, str], workspace: Path
+) -> None:
+    async with (
+        daemon.session(workspace, "dev") as session,
+        daemon.approvals(session.session_id, changes=True) as asks,
+    ):
+        with approving(environment, "--plain", "--session", session.session_id) as approver:
+            await asyncio.to_thread(approver.until, b"Waiting for asks.")
+            editing = await edited(session)
+            ask = await anext(asks)
+            card, _ = await asyncio.to_thread(approver.question)
+            while not ask.claims:
+                await anext(asks)
+            async with ask.claim("zoe at pts/7"):
+                again, shown = await asyncio.to_thread(approver.question)
+                assert re.fullmatch(r"[^\n]*\nzoe at pts/7 \(\S+\) looks at it too\n", shown.decode())
+            once_more, shown = await asyncio.to_thread(approver.question)
+            assert shown.decode().endswith("\nNobody else looks at it any more.\n")
+            assert card == again == once_more
+            approver.type(b"y\n")
+            assert (await editing).ok
+
+
 async def test_lines_of_a_file_answer_and_its_end_leaves_the_rest(
     daemon: Daemon, stockade: Stockade, workspace: Path
 ) -> None:

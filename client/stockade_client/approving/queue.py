@@ -16,6 +16,7 @@ from stockade_client.errors import AskAlreadyDecided, NoAnswer, NotFound, Stocka
 
 GONE: Final = "The daemon is gone; waiting for it to come back."
 BACK: Final = "The daemon is back."
+_NAMED: Final = 3  # of those who look at one ask; the others are counted
 _VOID: Final = "It has ended: what was shown is no longer what would be done. Nothing was answered."
 
 # How an ask ended, for somebody who was looking at it and did not answer it.
@@ -83,11 +84,17 @@ class Queue:
 
     def others_at(self, entry: Entry) -> str:
         """Who else looks at it, in words; empty: nobody does, as far as is known."""
-        latest = entry.latest
-        if not latest.claimed_ms or latest.claimed_name == self._name:
-            return ""
-        known = " ".join(filter(None, [latest.claimed_name, f"({latest.claimed_by})" if latest.claimed_by else ""]))
-        return f"{known or 'somebody'} looks at it too"
+        others = [
+            " ".join(filter(None, [claim.name, f"({claim.by})" if claim.by else ""])) or "somebody"
+            for claim in entry.latest.claims
+            # Where the daemon does not say whose claim it is, it is known by the name.
+            if (claim.claim_id != entry.ask.claim_id if claim.claim_id else claim.name != self._name)
+        ]
+        if len(others) > _NAMED:
+            others[_NAMED:] = [f"{len(others) - _NAMED} more"]
+        if len(others) < 2:
+            return f"{others[0]} looks at it too" if others else ""
+        return f"{', '.join(others[:-1])} and {others[-1]} look at it too"
 
     def answer(self, entry: Entry, allow: bool, reason: str = "") -> None:
         """Sends the answer to exactly what the entry shows; `ended` or `fault` tell what came of it.
