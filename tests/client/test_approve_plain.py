@@ -30,6 +30,7 @@ class Approver:
     def __init__(self, process: "subprocess.Popen[bytes]", reads: int, writes: int) -> None:
         self.process, self._reads, self._writes = process, reads, writes
         self.shown = b""
+        self.all = b""  # for whoever reads of a failure
 
     def until(self, words: bytes) -> None:
         """Returns when the words were shown, and takes what was shown so far away."""
@@ -61,12 +62,13 @@ class Approver:
 
     def _more(self) -> bytes:
         ready, _, _ = select.select([self._reads], [], [], HANG_S)
-        assert ready, f"nothing comes any more, after {self.shown!r}"
+        assert ready, f"nothing comes any more, after {self.all!r}"
         try:
             more = os.read(self._reads, 4096)
         except OSError:  # EIO: nobody has the terminal open any more
             more = b""
         self.shown += more
+        self.all += more
         return more
 
 

@@ -55,6 +55,7 @@ class Queue:
         self._name = name
         self._group = group
         self._entries: dict[str, Entry] = {}  # those that wait, in the order of asking
+        self._over: set[str] = set()  # ids of those whose answer came back before the daemon's word that they ended
         self._answers: set[asyncio.Task[None]] = set()
         self._looking: tuple[Entry, asyncio.Task[None]] | None = None
         self._changed = asyncio.Event()
@@ -144,6 +145,8 @@ class Queue:
         else:
             words = "You said yes." if allow else f"You said no{f': {reason}' if reason else ''}."
         entry.sending = None
+        if words:
+            self._over.add(entry.ask.ask_id)
         # What a person did here says more than the daemon's word that somebody did something.
         self._end(entry, words or _ending(entry.latest))
 
@@ -185,6 +188,11 @@ class Queue:
     def _told(self, ask: Ask) -> None:
         """The daemon's word of an ask: that it waits, who looks at it, or how it ended."""
         entry = self._entries.get(ask.ask_id)
+        if ask.ask_id in self._over:
+            # Who looks at it was on its way already when the answer came back: it waits no more.
+            if ask.ended:
+                self._over.discard(ask.ask_id)
+            return
         if entry is not None and ask.shown_hash != entry.ask.shown_hash:
             self._end(entry, _VOID)
             entry = None
