@@ -6,9 +6,14 @@ from pathlib import Path
 from stockade.v1 import approvals_pb2
 from stockade_client import Daemon, connect
 from stockade_client.approving import queue as queues
+from stockade_client.approving.queue import Queue
 from tests.client.another_version import another_version
 
 HANG_S = 60.0  # a hang detector
+
+
+def waiting(queue: Queue) -> list[str]:
+    return [entry.ask.call for entry in queue.waiting]
 
 
 async def test_an_ask_that_was_answered_does_not_come_back_by_a_word_that_was_on_its_way(
@@ -38,7 +43,7 @@ async def test_an_ask_that_was_answered_does_not_come_back_by_a_word_that_was_on
 
         async def appeared(number: int) -> str:
             call = await session.start("shell", command=f"echo {number}")
-            while call.call_id not in [entry.ask.call for entry in queue.waiting]:
+            while call.call_id not in waiting(queue):
                 await queue.change()
             return call.call_id
 
@@ -50,4 +55,4 @@ async def test_an_ask_that_was_answered_does_not_come_back_by_a_word_that_was_on
         second = await appeared(2)
         async with (await anext(asks)).claim("late"):
             third = await appeared(3)
-        assert [entry.ask.call for entry in queue.waiting] == [second, third]
+        assert waiting(queue) == [second, third]
