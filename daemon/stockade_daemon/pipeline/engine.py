@@ -72,6 +72,8 @@ class Engine:
             engine._last = last
             going_on = await recover(services.ledger, engine._take_up)
             await asyncio.to_thread(effects.tidy, services, going_on)
+            for session_id in await sessions.on_copies():
+                await engine.close_session(session_id)  # the copy ended with the daemon that made it
             try:
                 yield engine
             finally:
@@ -328,7 +330,7 @@ class Engine:
                 for turn in turns:
                     await turn.over.wait()
                 await self._services.ledger.close_session(session_id, by=by)
-                await self.sessions.end(session_id)
+                await self.sessions.closed(session_id)
                 self.jobs.forget(session_id)
             finally:
                 self._closing.discard(session_id)

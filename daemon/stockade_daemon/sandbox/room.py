@@ -40,6 +40,7 @@ class Place:
     path: str
     device: int
     inode: int
+    inside: str = ""  # where workers have it; empty: at the same path
 
 
 def namespaces_of_this_process() -> dict[str, int]:
@@ -183,7 +184,7 @@ class Room:
             return in_place.plan(self._profile, host_uid=self._uid)
         if self._place is not None:
             await self._attach(self._place, stack)
-        workspace = self._place.path if self._place is not None else None
+        workspace = (self._place.inside or self._place.path) if self._place is not None else None
         return plan(self._profile, workspace=workspace, host_uid=self._uid)
 
     async def _attach(self, place: Place, stack: AsyncExitStack) -> None:
