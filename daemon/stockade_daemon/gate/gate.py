@@ -298,7 +298,7 @@ class Gate:
 
     async def fingerprints(self, paths: Sequence[str]) -> list[Fingerprint | None]:
         """Of regular files, what tells whether they have changed; None for what is none, or cannot be read."""
-        return await aside(lambda: [fingerprint(self._workspace, self._hidden, path) for path in paths])
+        return await aside(lambda: [fingerprint(self._workspace, self._hidden, self._scratch, path) for path in paths])
 
     def hides(self, path: bytes) -> bool:
         """Whether a name of the workspace is one that this session must not see."""
@@ -385,7 +385,6 @@ class Gate:
             return self._hidden.holds(place)
 
     def _may_write(self, place: Resolved) -> None:
-        self._scratch.check(place.real, writing=True)
         self._protected.check(place.real, place.asked)
         if place.status is None and place.as_directory:
             raise named_as_directory(place.asked)
