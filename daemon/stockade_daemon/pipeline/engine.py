@@ -74,6 +74,7 @@ class Engine:
             await asyncio.to_thread(effects.tidy, services, going_on)
             for session_id in await sessions.on_copies():
                 await engine.close_session(session_id)  # the copy ended with the daemon that made it
+            await services.pool.tidy(sessions.is_open)
             try:
                 yield engine
             finally:
