@@ -47,18 +47,30 @@ async def test_after_a_kill_of_the_daemon_both_streams_are_what_was_read_before(
     """A reader in the middle goes on at his offset by himself; one who comes later finds the same."""
     async with opened(served, workspace) as (_, session), asyncio.timeout(COMMAND_S):
         call = await session.start("shell", call_id="c", argv=["python3", "-c", IN_TURNS])
-        seen = b""
+        seen, killed = b"", False
         async with call.output(part="both") as pieces:
             async for piece in pieces:
                 seen += piece
-                if len(seen) > len(WANTED) - 1000 and served.process is not None:
+                if len(seen) > 150_000 and not killed:
+                    await printed(call, len(WANTED))
                     served.end(signal.SIGKILL)
                     served.start()
+                    killed = True
         assert code(await call.result()) == "TOOL_OUTCOME_UNKNOWN"
         assert seen == WANTED
         assert await read(call) == WANTED
         assert await read(call, offset=150_001) == WANTED[150_001:]
         assert await read(call, "stderr") == b"".join(b"err %04d\n" % number * 50 for number in range(300))
+
+
+async def printed(call: Call, size: int) -> None:
+    """Waits until so much of both can be read."""
+    async with call.output(part="both") as pieces:
+        async for piece in pieces:
+            size -= len(piece)
+            if not size:
+                return
+    raise AssertionError("it ended before")
 
 
 async def asked_about(served: Stockaded, workspace: Path, command: str, number: signal.Signals) -> Ask:
