@@ -66,8 +66,9 @@ async def connect(
             )
         link.version = info.version
         link.private, link.on_away, link.on_back = info.private, on_away, on_back
-        link.heartbeats = "heartbeats" in info.features
-        if "arguments-left-out" in info.features:
+        link.features = frozenset(info.features)
+        link.heartbeats = "heartbeats" in link.features
+        if "arguments-left-out" in link.features:
             link.most_arguments = response.limits.arguments_bytes
         link.patience_s = PATIENCE_S
         yield Daemon(link, info)

@@ -30,6 +30,7 @@ class Approver:
     def __init__(self, process: "subprocess.Popen[bytes]", reads: int, writes: int) -> None:
         self.process, self._reads, self._writes = process, reads, writes
         self.shown = b""
+        self.all = b""  # for whoever reads of a failure
 
     def until(self, words: bytes) -> None:
         """Returns when the words were shown, and takes what was shown so far away."""
@@ -61,12 +62,13 @@ class Approver:
 
     def _more(self) -> bytes:
         ready, _, _ = select.select([self._reads], [], [], HANG_S)
-        assert ready, f"nothing comes any more, after {self.shown!r}"
+        assert ready, f"nothing comes any more, after {self.all!r}"
         try:
             more = os.read(self._reads, 4096)
         except OSError:  # EIO: nobody has the terminal open any more
             more = b""
         self.shown += more
+        self.all += more
         return more
 
 
@@ -156,6 +158,30 @@ async def test_an_ask_that_ends_elsewhere_is_told_and_the_line_typed_for_it_is_n
             approver.type(b"q\n")
             assert await asyncio.to_thread(approver.ended) == 0
             await (await anext(asks)).decide(True)
+            assert (await editing).ok
+
+
+async def test_plain_lines_tell_who_else_begins_to_look_and_looks_away(
+    daemon: Daemon, environment: dict[str, str], workspace: Path
+) -> None:
+    async with (
+        daemon.session(workspace, "dev") as session,
+        daemon.approvals(session.session_id, changes=True) as asks,
+    ):
+        with approving(environment, "--plain", "--session", session.session_id) as approver:
+            await asyncio.to_thread(approver.until, b"Waiting for asks.")
+            editing = await edited(session)
+            ask = await anext(asks)
+            card, _ = await asyncio.to_thread(approver.question)
+            while not ask.claims:
+                await anext(asks)
+            async with ask.claim("zoe at pts/7"):
+                again, shown = await asyncio.to_thread(approver.question)
+                assert re.fullmatch(r"[^\n]*\nzoe at pts/7 \(\S+\) looks at it too\n", shown.decode())
+            once_more, shown = await asyncio.to_thread(approver.question)
+            assert shown.decode().endswith("\nNobody else looks at it any more.\n")
+            assert card == again == once_more
+            approver.type(b"y\n")
             assert (await editing).ok
 
 

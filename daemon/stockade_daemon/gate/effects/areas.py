@@ -47,6 +47,10 @@ class Areas:
             self._place.rmdir()  # only where it is empty
             if self._made_parent:
                 self._place.parent.rmdir()
+        self.leave(name)
+
+    def leave(self, name: bytes) -> None:
+        """The area could not be removed: its note is the next sweep's."""
         for descriptor in self._held.pop(name, ()):
             os.close(descriptor)
 

@@ -8,6 +8,7 @@ from typing import Final, TypeAlias
 
 from stockade_daemon.gate import trees
 from stockade_daemon.gate.effects import commit, upper
+from stockade_daemon.gate.effects.area import Area
 from stockade_daemon.gate.effects.areas import Areas
 from stockade_daemon.gate.effects.mark import Mark, committed, mark
 from stockade_daemon.gate.effects.orphans import gathered, orphans
@@ -141,7 +142,14 @@ class Transactions:
                 commit.passing("removed")
         finally:
             if not known:
-                await asyncio.to_thread(areas.forget, name)
+                await asyncio.to_thread(self._forget, areas, name)
+
+    def _forget(self, areas: Areas, name: bytes) -> None:
+        """Where the area could not be removed, its note stays for the next start."""
+        if Area.is_there(self._workspace.descriptor, name):
+            areas.leave(name)
+        else:
+            areas.forget(name)
 
     def _head(self, plan: Plan) -> dict[str, Json]:
         return {"path": plan.summary, "operation": METHOD, "before": None, "after": plan.digest}
