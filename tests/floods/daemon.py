@@ -3,8 +3,8 @@
 import asyncio
 import signal
 import tempfile
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -89,7 +89,7 @@ def resident(pid: int) -> int:
 
 
 class Memory:
-    """Looked at again and again while `watched` runs."""
+    """Made by `watched`, and looked at again and again while that runs."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
@@ -108,20 +108,25 @@ class Memory:
             f"{self.grown / mb:.1f} ({self.looks} looks)"
         )
 
-    async def watch(self) -> None:
-        while True:
-            self.most = max(self.most, resident(self._pid))
-            self.looks += 1
-            await asyncio.sleep(_LOOK_S)
+    def look(self) -> None:
+        self.most = max(self.most, resident(self._pid))
+        self.looks += 1
 
 
-@asynccontextmanager
-async def watched(pid: int) -> AsyncIterator[Memory]:
+@contextmanager
+def watched(pid: int) -> Iterator[Memory]:
     """Its memory, compared with what it was when the block began."""
-    memory = Memory(pid)
-    watching = asyncio.create_task(memory.watch())
+    memory, loop = Memory(pid), asyncio.get_running_loop()
+    due: asyncio.TimerHandle
+
+    def tick() -> None:
+        nonlocal due
+        memory.look()
+        due = loop.call_later(_LOOK_S, tick)
+
+    due = loop.call_later(_LOOK_S, tick)
     try:
         yield memory
     finally:
-        watching.cancel()
-        await asyncio.wait([watching])
+        due.cancel()
+        memory.look()

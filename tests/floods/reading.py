@@ -59,9 +59,8 @@ async def cut(place: Place, report: Report, *, size_mb: int, seed: int) -> None:
         call = await flood(session, seed, size_mb)
         for when in ("while it is printed", "afterwards"):
             cuts, began = place.proxy.cuts, asyncio.get_running_loop().time()
-            async with watched(place.pid) as memory:
-                with place.proxy.cutting_every(CUT_EVERY_S):
-                    found, size = await digest_read(through.call("cut", call.call_id, "shell"))
+            with watched(place.pid) as memory, place.proxy.cutting_every(CUT_EVERY_S):
+                found, size = await digest_read(through.call("cut", call.call_id, "shell"))
             took = asyncio.get_running_loop().time() - began
             cuts = place.proxy.cuts - cuts
             report.say(f"{size_mb} MiB read {when}, cut {cuts} times in {took:.1f} s; {memory}")
@@ -83,7 +82,7 @@ async def slow(place: Place, report: Report, *, size_mb: int, readers: int, seed
         place.daemon.session(place.workspace, "whole", id="slow") as session,
     ):
         await digest_read(await flood(session, seed, _WARM_MB))
-        async with watched(place.pid) as memory:
+        with watched(place.pid) as memory:
             call = await flood(session, seed, size_mb)
             ended = asyncio.Event()
             reading = [asyncio.create_task(_lingering(place, call, ended)) for _ in range(readers)]

@@ -3,7 +3,9 @@
 import asyncio
 import random
 import secrets
+import subprocess
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,7 +17,7 @@ from tests.floods.daemon import Place, Report
 
 _HANG_S: Final = 120.0  # a hang detector, for one call, and for the daemon to come to rest
 _AT_ONCE: Final = 8
-_STEADY_S: Final = 0.3
+_UNCHANGED: Final = 5  # looks that are alike
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +78,7 @@ async def survivors(place: Place, report: Report, *, calls: int, seed: int) -> N
         async with asyncio.TaskGroup() as tasks:
             for number, way in enumerate(ways):
                 tasks.create_task(one(session, number, way))
-        after = await _at_rest(place)
+        after = await _at_rest(place, before)
     if found := running(campaign):
         report.faults.append(f"processes are left: {found}")
     report.faults += above(after, before)
@@ -114,13 +116,17 @@ def _fault(way: Way, result: CallResult) -> str:
     return ""
 
 
-async def _at_rest(place: Place) -> Figures:
-    """Two looks after one another that are alike."""
-    async with asyncio.timeout(_HANG_S):
-        seen = look(place.pid, place.stockaded.state, 0)
-        while True:
-            await asyncio.sleep(_STEADY_S)
-            now = look(place.pid, place.stockaded.state, 0)
-            if not differ(seen, now):
-                return now
-            seen = now
+async def _at_rest(place: Place, base: Figures | None = None) -> Figures:
+    """What the daemon holds once it changes no more, or once it is nothing above `base`; or at the latest look."""
+    process, unchanged = place.stockaded.process, 0
+    assert process is not None
+    seen = look(place.pid, place.stockaded.state, 0)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_HANG_S):
+            while unchanged < _UNCHANGED if base is None else above(seen, base):
+                with suppress(subprocess.TimeoutExpired):
+                    raise RuntimeError(f"the daemon ended with status {await asyncio.to_thread(process.wait, 0.1)}")
+                now = look(place.pid, place.stockaded.state, 0)
+                unchanged = 0 if differ(seen, now) else unchanged + 1
+                seen = now
+    return seen
