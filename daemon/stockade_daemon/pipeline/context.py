@@ -25,8 +25,8 @@ from stockade_daemon.policy.subjects import Finished, Intended, Judged, Transact
 from stockade_daemon.policy.waterfall import Listener, Waterfall
 from stockade_daemon.registry.generations import Generations
 from stockade_daemon.registry.registry import Registry
+from stockade_daemon.sandbox.differing import Hidden
 from stockade_daemon.sandbox.pool import Pool
-from stockade_daemon.sandbox.room import Hidden
 from stockade_daemon.sandbox.worker import Worker
 from stockade_daemon.values import Call, Durability, Json, Outcome, Profile, Session
 
@@ -71,7 +71,7 @@ class LiveSession:
     def under(self, profile: Profile) -> "LiveSession":
         """The same session under another profile."""
         session = replace(self.session, profile=profile)
-        gate = self.gate.under(protected=profile.protected, hidden=profile.hidden)
+        gate = self.gate.under(protected=profile.protected, hidden=profile.hidden, scratch=profile.scratch)
         return replace(self, session=session, gate=gate, barred=None)
 
 

@@ -72,6 +72,7 @@ class Engine:
             engine._last = last
             going_on = await recover(services.ledger, engine._take_up)
             await asyncio.to_thread(effects.tidy, services, going_on)
+            await services.pool.tidy(sessions.is_open)
             try:
                 yield engine
             finally:
@@ -329,7 +330,7 @@ class Engine:
                 for turn in turns:
                     await turn.over.wait()
                 await self._services.ledger.close_session(session_id, by=by)
-                await self.sessions.end(session_id)
+                await self.sessions.end(session_id, for_good=True)
                 self.jobs.forget(session_id)
             finally:
                 self._closing.discard(session_id)

@@ -120,6 +120,11 @@ class Sessions:
         live = self._live.get(session_id)
         return live.session.principal if live is not None else self.owner_of(await self.record(session_id))
 
+    async def is_open(self, session_id: str) -> bool:
+        """Whether calls of it may come."""
+        record = await self._ledger.session(session_id)
+        return record is not None and record.state == "open"
+
     def is_live(self, session_id: str) -> bool:
         """Whether `live` has it at hand; it is open then."""
         return session_id in self._live
@@ -154,11 +159,11 @@ class Sessions:
         """The open sessions that hold something, the one that was used last first."""
         return list(reversed(self._live.values()))
 
-    async def end(self, session_id: str) -> None:
-        """Lets go of what an open session holds; its record is the ledger's."""
+    async def end(self, session_id: str, *, for_good: bool = False) -> None:
+        """Lets go of what an open session holds; its record is the ledger's. `for_good`: also of what commands keep."""
         async with self._changing:
             live = self._live.pop(session_id, None)
-        await self._pool.close_room(session_id)
+        await self._pool.close_room(session_id, for_good=for_good)
         if live is not None:
             live.workspace.close()
 
@@ -339,7 +344,7 @@ def _opened(
     return LiveSession(
         session,
         workspace,
-        Gate(workspace, protected=profile.protected, hidden=profile.hidden, told=told),
+        Gate(workspace, protected=profile.protected, hidden=profile.hidden, scratch=profile.scratch, told=told),
         named=record.profile_name if record.profile_by_name else "",
         tightening=profiles.own_tightening(record.profile_text),
         tools=frozenset(record.tools),
