@@ -221,6 +221,7 @@ async def _ask(
             for_effects, cards.for_arguments(judged, reason), prospect, under_way.live.workspace
         )
         staged = replace(staged, made=prospect.made, digest=prospect.plan.digest)
+        await under_way.outlive(services.durability)
         await services.approvals.ask(
             judged.session,
             judged.call.call_id,
