@@ -134,6 +134,29 @@ def test_a_shipped_profile_shows_nothing_of_etc_but_what_programs_need(name: str
             "mine.toml:1:1: `limits.file_mb` is a number of more than",
         ),
         (
+            "filesystem.scratch = ['a', '../b']",
+            'mine.toml:1:28: `filesystem.scratch` element 2 is "../b"; name something below the workspace, without ..',
+        ),
+        ("filesystem.scratch = ['/b']", 'mine.toml:1:23: `filesystem.scratch` element 1 is "/b"; paths count from'),
+        ("filesystem.scratch = ['*']", 'mine.toml:1:23: `filesystem.scratch` element 1 is "*", a pattern; a scratch'),
+        ("filesystem.scratch = ['a/.GIT/b']", 'mine.toml:1:23: `filesystem.scratch` element 1 is "a/.GIT/b"; what git'),
+        (
+            "filesystem.scratch = ['a/b', 'a/bc', 'a']",
+            'mine.toml:1:23: `filesystem.scratch` element 1 is "a/b", which lies in "a"; remove one of them',
+        ),
+        (
+            "[filesystem]\nhidden = ['k/*']\nscratch = ['k/v/cache']",
+            'mine.toml:3:1: `filesystem.scratch` has "k/v/cache", which `filesystem.hidden` binds with "k/*"; take one',
+        ),
+        (
+            "[filesystem]\nscratch = ['.venv']\nprotected = ['**/.venv']",
+            'mine.toml:2:1: `filesystem.scratch` has ".venv", which `filesystem.protected` binds with "**/.venv"; take',
+        ),
+        (
+            "filesystem.scratch = " + str([f"{n}" for n in range(9)]),
+            "mine.toml:1:1: `filesystem.scratch` has 9 elements",
+        ),
+        (
             "[filesystem]\nsystem = '/usr'",
             "mine.toml:2:1: `filesystem.system` must be an array in brackets, not text",
         ),

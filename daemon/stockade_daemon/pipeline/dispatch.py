@@ -36,6 +36,7 @@ async def dispatch(services: Services, judged: Judged, under_way: CallUnderWay) 
                 profile=live.session.profile,
                 hidden=live.hidden_names,
                 follow=judged.call.background,
+                job=judged.call.background and judged.manifest.body is Body.COMMAND,
             )
             making = stack.enter_async_context(giving)
             under_way.waits_for_worker = True

@@ -51,7 +51,7 @@ async def discarded(worker: Worker, under_way: CallUnderWay, whose: str) -> Came
     if worker.scratch is None:
         return Came(listed=_listed([], 0, "discarded"))
     upper, live = os.fspath(worker.scratch.upper), under_way.live
-    found = await asyncio.to_thread(overlay.difference, upper, live.session.workspace, hides=live.gate.hides)
+    found = await asyncio.to_thread(overlay.difference, upper, live.workspace.place, hides=live.gate.hides)
     effects: list[Json] = []
     for each in found.effects:
         body: dict[str, Json] = {"path": each.path, "change": each.change, "kind": each.kind, "size": each.size}
@@ -212,7 +212,6 @@ async def _ask(
     reason: str,
 ) -> tuple[Prospect, Bound]:
     """Somebody is shown all of it; what is shown waits in a place that outlives the daemon."""
-    printed = await _printed(services, under_way)
     place = kept_at(services.kept, judged)
     await asyncio.to_thread(_keep, prospect.made.upper, place)
     prospect = replace(prospect, made=replace(prospect.made, upper=os.fspath(place)))
@@ -221,7 +220,8 @@ async def _ask(
         card = await asyncio.to_thread(
             for_effects, cards.for_arguments(judged, reason), prospect, under_way.live.workspace
         )
-        staged = replace(staged, made=prospect.made, digest=prospect.plan.digest, printed=printed)
+        staged = replace(staged, made=prospect.made, digest=prospect.plan.digest)
+        await under_way.outlive(services.durability)
         await services.approvals.ask(
             judged.session,
             judged.call.call_id,
@@ -238,13 +238,6 @@ async def _ask(
         await asyncio.to_thread(remove_tree, place)
         raise
     return prospect, around
-
-
-async def _printed(services: Services, under_way: CallUnderWay) -> Mapping[str, Json]:
-    """What another daemon needs to go on with it beside its files. Raises InfrastructureFailure."""
-    if services.durability == "power":
-        await under_way.printed.sync()
-    return under_way.printed.left()
 
 
 def kept_at(directory: Path, judged: Judged) -> Path:

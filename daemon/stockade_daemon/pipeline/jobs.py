@@ -192,7 +192,7 @@ class Jobs:
         child = replace(
             parent,
             call=call,
-            printed=printed_by(self._services, parent.live, call.call_id, stop),
+            printed=printed_by(self._services, parent.live, call.call_id, stop, is_job=True),
             stop=stop,
             clock=Clock(stop),
             place=type(parent.place)(),

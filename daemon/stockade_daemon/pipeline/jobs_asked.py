@@ -13,7 +13,7 @@ from stockade_daemon.errors import ArgumentsRefusal, RequestError
 from stockade_daemon.ledger.ledger import VALUE_PART
 from stockade_daemon.pipeline.context import CallUnderWay, Services
 from stockade_daemon.pipeline.jobs import Jobs, end
-from stockade_daemon.pipeline.output import file_of
+from stockade_daemon.pipeline.kept_bytes import file_of
 from stockade_daemon.pipeline.wishes import JobWish
 from stockade_daemon.values import Json
 
@@ -70,8 +70,7 @@ async def _told(services: Services, jobs: Jobs, session_id: str, job_id: str, ti
     told: dict[str, Json] = {"job": job_id, "title": title}
     under_way = jobs.under_way(session_id, job_id)
     if under_way is not None:
-        out, err = under_way.stdout, under_way.stderr
-        sizes = {"stdout_bytes": out.size + out.dropped, "stderr_bytes": err.size + err.dropped}
+        sizes = {"stdout_bytes": under_way.stdout.total, "stderr_bytes": under_way.stderr.total}
         return {**told, "state": "running", **sizes}
     told["state"] = "ended"
     job = jobs.find(session_id, job_id)
@@ -94,7 +93,7 @@ async def _read(services: Services, jobs: Jobs, session_id: str, wish: JobWish) 
     under_way = jobs.under_way(session_id, wish.job)
     if under_way is not None:
         output = under_way.stdout if wish.stream == "stdout" else under_way.stderr
-        over = output.closed
+        over = output.ended
         data = await output.read(wish.offset, wish.limit)
         size = output.size
     else:

@@ -24,7 +24,6 @@ class StagedEffects:
     digest: str  # of the plan that was shown
     whose: str  # what made them, for people
     done: Outcome  # what the call has come to but for them
-    printed: Mapping[str, Any] | None = None  # what it had printed, as Printed.left has it; None: that was not kept
 
 
 def pack(staged: StagedEffects) -> bytes:
@@ -39,7 +38,6 @@ def pack(staged: StagedEffects) -> bytes:
         "context": list(done.context),
         "layers": [asdict(each) for each in done.layers],
         "usage": asdict(done.usage),
-        "printed": staged.printed,
     }
     return _KIND + json_text.dump(body)
 
@@ -64,5 +62,4 @@ def unpack(data: bytes) -> StagedEffects | None:
             layers=tuple(Layer(**each) for each in body["layers"]),
             usage=Usage(**body["usage"]),
         ),
-        body.get("printed"),
     )

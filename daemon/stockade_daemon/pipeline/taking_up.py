@@ -17,7 +17,6 @@ from stockade_daemon.pipeline.context import CallUnderWay, LiveSession, Services
 from stockade_daemon.pipeline.identity import frozen
 from stockade_daemon.pipeline.jobs import Jobs
 from stockade_daemon.pipeline.sessions import Sessions
-from stockade_daemon.pipeline.staged_effects import StagedEffects
 from stockade_daemon.pipeline.stop import Clock, Stop
 from stockade_daemon.pipeline.waited import Waited, waited
 from stockade_daemon.policy.subjects import Judged
@@ -49,13 +48,16 @@ async def take_up(services: Services, sessions: Sessions, jobs: Jobs, unsettled:
         manifest = services.tools.find(unsettled.call.tool, live.tools)
         call, card = await _call(services, unsettled)
         judged = Judged(under.session, call, manifest)
-        stop = Stop()
-        printed = printed_by(services, under, call_id, stop)
-        if isinstance(kept.staged, StagedEffects) and kept.staged.printed is not None:
-            await asyncio.to_thread(printed.restore, kept.staged.printed)
     except (RequestError, ConfigurationError, ArgumentsRefusal, InfrastructureFailure, ValueError, KeyError, TypeError):
         _log.exception("call %s/%s waited for an approval and cannot go on", session_id, call_id)
         return None
+    stop = Stop()
+    printed = printed_by(services, under, call_id, stop, is_job=call.background)
+    if kept.staged is not None:
+        try:
+            await asyncio.to_thread(printed.go_on)
+        except OSError as error:
+            _log.error("the output of call %s/%s cannot be read any more: %s", session_id, call_id, error)
     under_way = CallUnderWay(
         live=under,
         call=call,
