@@ -83,11 +83,12 @@ def test_pip_installs_into_scratch_as_outside(served: Stockaded, workspace: Path
 
 def test_pip_installs_into_a_virtual_environment_in_scratch(served: Stockaded, workspace: Path) -> None:
     wheels(workspace)
+    install = f"{PIP} --python .venv/bin/python install --quiet --no-index --find-links wheels"
     commands = [
         "python3 -m venv --without-pip .venv && .venv/bin/python -c 'import sys; print(sys.prefix)'",
-        f"{PIP} --python .venv/bin/python install --quiet --no-index --find-links wheels greet==1.0; .venv/bin/greet",
+        f"{install} greet==1.0; .venv/bin/greet",
         ". .venv/bin/activate && greet && head -1 .venv/bin/greet && deactivate",
-        f"{PIP} --python .venv/bin/python install --quiet --no-index --find-links wheels -U greet; sh .venv/bin/greet.sh",
+        f"{install} --upgrade greet; sh .venv/bin/greet.sh",
         "python3 -m venv --clear --without-pip .venv; ls .venv/lib/python3*/site-packages .venv/bin/greet; true",
     ]
     both = both_ways(served, "keeping", workspace, commands)
