@@ -58,7 +58,7 @@ OF_CODES: Final[dict[str, str]] = {
 # Keys: every type of event that the daemon records, in the order in which a session meets them.
 OF_EVENTS: Final[dict[str, str]] = {
     "session/opened": "a session begins: workspace, profile and its digest, approval policy, and `tools` where they "
-    "are fewer than all",
+    "are fewer than all, `workspace_view` (`copy`) where it works on a copy",
     "session/profile": "another version of its profile is in force for the next call: `name`, `digest`, `before`, "
     "`source`",
     "profile/refused": "an edit of its profile is refused: `name`, `reason`, `digest` of what calls are recorded "

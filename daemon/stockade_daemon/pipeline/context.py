@@ -101,6 +101,13 @@ class CallUnderWay:
     card: Mapping[str, Json] | None = None  # the pending one, of the arguments as they stand; None: it cannot be shown
     task: asyncio.Task[None] | None = None
 
+    async def outlive(self, durability: Durability) -> None:
+        """Has what was printed outlive the daemon, as the ledger does: the next one may go on with this call. Raises
+        InfrastructureFailure."""
+        await self.printed.outlive()
+        if durability == "power":
+            await self.printed.sync()
+
     @property
     def stdout(self) -> Output:
         return self.printed.stdout
@@ -134,8 +141,17 @@ class Services:
     post_execute: Waterfall[Finished, PostDecision]
 
 
-def printed_by(services: Services, live: LiveSession, call_id: str, stop: Stop) -> Printed:
-    """What a call of this session will print, kept as its profile says."""
+def printed_by(
+    services: Services, live: LiveSession, call_id: str, stop: Stop, *, parent: str | None = None
+) -> Printed:
+    """What a call of this session will print, kept as its profile says. parent: of a background job."""
     session = live.session
     limits = session.profile.limits
-    return Printed(services.outputs, session.session_id, call_id, limits, lambda: stop.request("output"))
+    return Printed(
+        services.outputs,
+        session.session_id,
+        call_id,
+        limits,
+        lambda: stop.request("output"),
+        is_job=parent is not None,
+    )

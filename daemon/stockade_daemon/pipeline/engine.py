@@ -15,10 +15,10 @@ from stockade_daemon.pipeline.context import CallUnderWay, LiveSession, Services
 from stockade_daemon.pipeline.finalize import finalize
 from stockade_daemon.pipeline.identity import check_call_id, check_same
 from stockade_daemon.pipeline.jobs import Jobs
+from stockade_daemon.pipeline.kept_bytes import file_of
 from stockade_daemon.pipeline.listing import Listed, listed
 from stockade_daemon.pipeline.looking import looked_at
 from stockade_daemon.pipeline.observe import Observer, observe
-from stockade_daemon.pipeline.output import file_of
 from stockade_daemon.pipeline.post_execute import Reviewed
 from stockade_daemon.pipeline.printed import Printed
 from stockade_daemon.pipeline.recover import recover
@@ -72,6 +72,8 @@ class Engine:
             engine._last = last
             going_on = await recover(services.ledger, engine._take_up)
             await asyncio.to_thread(effects.tidy, services, going_on)
+            for session_id in await sessions.on_copies():
+                await engine.close_session(session_id)  # the copy ended with the daemon that made it
             await services.pool.tidy(sessions.is_open)
             try:
                 yield engine
@@ -204,6 +206,7 @@ class Engine:
             card=card,
         )
         self._under_way[(session.session_id, call_id)] = under_way
+        place.begun.set()
         under_way.task = self._tasks.create_task(self._run(under_way, judged, looked.refusal))
 
     async def _take_up(self, unsettled: Unsettled) -> bool:
@@ -329,7 +332,7 @@ class Engine:
                 for turn in turns:
                     await turn.over.wait()
                 await self._services.ledger.close_session(session_id, by=by)
-                await self.sessions.end(session_id, for_good=True)
+                await self.sessions.closed(session_id)
                 self.jobs.forget(session_id)
             finally:
                 self._closing.discard(session_id)
@@ -344,8 +347,11 @@ class Engine:
         """The calls without a result of one session, or with an empty id of all."""
         return listed(self._under_way.values(), self._turns, self._services.approvals, session_id)
 
-    def running_output(self, session_id: str, call_id: str) -> Printed | None:
-        """The output of a call under way; None once it is settled."""
+    async def running_output(self, session_id: str, call_id: str, *, begun: bool) -> Printed | None:
+        """The output of a call under way; None once it is settled. begun: waits for its place in its turn to come."""
+        in_turn = self._turns.place((session_id, call_id)) if begun else None
+        if in_turn is not None:
+            await in_turn[1].begun.wait()
         under_way = self._under_way.get((session_id, call_id))
         return None if under_way is None else under_way.printed
 

@@ -176,7 +176,7 @@ class Jobs:
         child = replace(
             parent,
             call=call,
-            printed=printed_by(self._services, parent.live, call.call_id, stop),
+            printed=printed_by(self._services, parent.live, call.call_id, stop, parent=call.parent),
             stop=stop,
             clock=Clock(stop),
             place=type(parent.place)(),

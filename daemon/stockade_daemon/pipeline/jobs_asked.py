@@ -14,7 +14,7 @@ from stockade_daemon.errors import ArgumentsRefusal, RequestError
 from stockade_daemon.ledger.ledger import VALUE_PART
 from stockade_daemon.pipeline.context import CallUnderWay, Services
 from stockade_daemon.pipeline.jobs import Jobs
-from stockade_daemon.pipeline.output import file_of
+from stockade_daemon.pipeline.kept_bytes import file_of
 from stockade_daemon.pipeline.wishes import JobWish
 from stockade_daemon.values import Json
 
@@ -97,7 +97,7 @@ async def _read(services: Services, jobs: Jobs, session_id: str, wish: JobWish) 
     under_way = jobs.under_way(session_id, wish.job)
     if under_way is not None:
         output = under_way.stdout if wish.stream == "stdout" else under_way.stderr
-        over = output.closed
+        over = output.ended
         data = await output.read(wish.offset, wish.limit)
         size = output.size
     else:

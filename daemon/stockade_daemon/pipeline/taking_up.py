@@ -52,10 +52,16 @@ async def take_up(services: Services, sessions: Sessions, jobs: Jobs, unsettled:
         _log.exception("call %s/%s waited for an approval and cannot go on", session_id, call_id)
         return None
     stop = Stop()
+    printed = printed_by(services, under, call_id, stop, parent=call.parent)
+    if kept.staged is not None:
+        try:
+            await asyncio.to_thread(printed.go_on)
+        except OSError as error:
+            _log.error("the output of call %s/%s cannot be read any more: %s", session_id, call_id, error)
     under_way = CallUnderWay(
         live=under,
         call=call,
-        printed=printed_by(services, under, call_id, stop),
+        printed=printed,
         stop=stop,
         clock=Clock(stop),
         tools=services.tools.current,
