@@ -12,6 +12,7 @@ from stockade_daemon.errors import InfrastructureFailure, Refusal, RequestError
 from stockade_daemon.ledger.records import CallRecord, SessionRecord, Unsettled
 from stockade_daemon.pipeline import effects, outcomes
 from stockade_daemon.pipeline.context import CallUnderWay, LiveSession, Services, printed_by
+from stockade_daemon.pipeline.draining import given_time
 from stockade_daemon.pipeline.finalize import finalize
 from stockade_daemon.pipeline.identity import check_call_id, check_same
 from stockade_daemon.pipeline.jobs import Jobs
@@ -371,12 +372,7 @@ class Engine:
                 self._turns.park((session_id, call_id))
             elif asked or call.call.background:  # a job has no end of its own to wait for
                 call.stop.request("draining")
-        waiting = [call.settled.wait() for call in self._under_way.values()]
-        if waiting:
-            _log.info("stopping: %d calls under way have %g s to finish", len(waiting), grace_s)
-            with suppress(TimeoutError):
-                async with asyncio.timeout(grace_s):
-                    await asyncio.gather(*waiting)
+        await given_time(self._under_way.values(), grace_s)
         await asyncio.gather(*(self._stop(key, "draining") for key in list(self._under_way)))
         for turn in turns:
             await turn.over.wait()
