@@ -16,7 +16,7 @@ PROTOC = PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m grpc_tools.protoc -I pr
 unexport PYTHONPATH PYTHONHOME
 
 .DELETE_ON_ERROR:
-.PHONY: help install proto proto-check catalog check test probes cases examples faults rivals races swap mishaps cuts kills scripts soak bench proxy demo wheel force
+.PHONY: help install proto proto-check catalog check test probes cases examples faults rivals races swap mishaps cuts kills floods scripts soak bench proxy demo wheel force
 
 help:  ## list these verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -76,6 +76,9 @@ kills: $(STAMP)  ## kill the daemon at every point of a commit of what a command
 
 cuts: $(STAMP)  ## cut the connection at any byte of a call, either way; ARGS: --rounds, --seed
 	$(BIN)/python -m tests.cuts $(ARGS)
+
+floods: $(STAMP)  ## 200 MiB over cut connections, endless output, processes that will not end; ARGS: --mb, --calls, --seed
+	$(BIN)/python -m tests.floods $(ARGS)
 
 scripts: $(STAMP)  ## generated scripts leave the same tree as run directly; ARGS: --count, --seed, --no-links, --without
 	$(BIN)/python -m tests.scripts $(ARGS)

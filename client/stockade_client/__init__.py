@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from stockade_client.approvals import Answer, Approve, Ask
+    from stockade_client.approvals import Answer, Approve, Ask, Claim
     from stockade_client.calls import Call, Piece
     from stockade_client.connection import Daemon, connect
     from stockade_client.errors import (
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     )
 
 _HOMES: Final[dict[str, tuple[str, ...]]] = {
-    "approvals": ("Answer", "Approve", "Ask"),
+    "approvals": ("Answer", "Approve", "Ask", "Claim"),
     "calls": ("Call", "Piece"),
     "connection": ("Daemon", "connect"),
     "errors": (
@@ -114,6 +114,7 @@ __all__ = [
     "Caller",
     "Catalog",
     "CheckedTools",
+    "Claim",
     "Daemon",
     "DaemonError",
     "DaemonInfo",

@@ -32,6 +32,16 @@ class Answer:
     decided_ms: int  # milliseconds since 1970, UTC
 
 
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """That somebody looks at an ask."""
+
+    claim_id: str  # empty: the daemon does not say
+    name: str  # what the claimer calls itself
+    by: str  # the principal, in the daemon's word; empty: not known
+    since_ms: int  # milliseconds since 1970, UTC
+
+
 class Ask:
     """A call that waits for somebody's yes or no.
 
@@ -53,13 +63,19 @@ class Ask:
         self.asked_by: str = message.asked_by  # the principal whose session it is; empty: not known
         self.answer: Answer | None = None  # what was answered through this object
         self._decision_id = ids.new("decision")
-        self._claim_id = ids.new("claim")
+        self.claim_id = ids.new("claim")  # of a claim that is made through this object
         self.update(message)
 
     def update(self, message: approvals_pb2.Ask) -> None:
         """Takes over what has become of it."""
-        # Who looks at it: since when (0: nobody does), the principal in the daemon's word (empty: not known), and what
-        # the claimer calls itself.
+        # All who look at it, this client as well, longest first.
+        self.claims: tuple[Claim, ...] = tuple(
+            Claim(each.claim_id, each.name, each.by, each.since_ms) for each in message.claims
+        )
+        if message.claimed_ms and not self.claims:  # a daemon that knows of the first alone
+            self.claims = (Claim("", message.claimed_name, message.claimed_by, message.claimed_ms),)
+        # The first of them: since when (0: nobody does), the principal in the daemon's word (empty: not known), and
+        # what the claimer calls itself.
         self.claimed_ms: int = message.claimed_ms
         self.claimed_by: str = message.claimed_by
         self.claimed_name: str = message.claimed_name
@@ -119,7 +135,7 @@ class Ask:
                 await asyncio.sleep(_LEASE_S / 3)
 
     async def _claim(self, name: str, seconds: float) -> None:
-        request = approvals_pb2.ClaimRequest(ask_id=self.ask_id, claim_id=self._claim_id, name=name, lease_s=seconds)
+        request = approvals_pb2.ClaimRequest(ask_id=self.ask_id, claim_id=self.claim_id, name=name, lease_s=seconds)
         await self._link.ask(self._link.approvals.Claim, request, "show who looks at an ask", patient=seconds > 0)
 
 

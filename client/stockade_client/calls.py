@@ -175,8 +175,10 @@ class Call:
         """Sends SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2 or SIGKILL to the processes of a command that is running, as
         a terminal does; once, so a daemon that is away is not waited for.
 
-        Raises NotFound, NotPossible (it runs no command, or no longer), InvalidRequest (another signal), NoAnswer.
+        Raises NotFound, NotPossible (it runs no command, or no longer), InvalidRequest (another signal), NoAnswer,
+        Incompatible.
         """
+        self._link.need("jobs", self._asked_to("signal"))
         request = calls_pb2.SignalCallRequest(
             session_id=self._session_id, call_id=self.call_id, signal=wire.said(signal, "a signal")
         )
@@ -260,7 +262,8 @@ class Call:
 
         `part` is stdout, stderr or both (raw bytes, while it runs and afterwards; both in the order in which they
         arrived) or value (JSON text, of a settled call). What stands at an offset never changes: read on from there
-        later, or over another connection. heartbeat_s: as of events.read.
+        later, or over another connection. heartbeat_s: as of events.read. Incompatible is raised where the daemon
+        does not know both.
         """
         return Stream(_data(self._output(offset, part, follow, self._beat_s(follow, heartbeat_s))))
 
@@ -281,6 +284,10 @@ class Call:
         return heartbeat_s if follow and self._link.heartbeats else 0.0
 
     async def _output(self, offset: int, part: Part, follow: bool, beat_s: float) -> AsyncGenerator[Piece, None]:
+        what = self._asked_to("read both outputs of" if part == "both" else f"read the {part} of")
+        if part == "both":
+            self._link.need("output-both", what)
+
         def stream(used: Link) -> object:
             request = calls_pb2.ReadOutputRequest(
                 session_id=self._session_id,
@@ -297,7 +304,7 @@ class Call:
             stream,
             calls_pb2.OutputChunk,
             beat_s=beat_s,
-            what=self._asked_to(f"read the {part} of"),
+            what=what,
             afterwards=self._afterwards,
         )
         async with aclosing(reading) as read:

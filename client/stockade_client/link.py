@@ -128,6 +128,7 @@ class Link:
         self.address = address
         self.patience_s = PATIENCE_S
         self.version = ""  # of the daemon, once it has said so
+        self.features: frozenset[str] = frozenset()  # the optional abilities that the daemon has named
         self.heartbeats = False  # whether the daemon sends them on streams of events
         self.most_arguments = 0  # bytes of a call's; what is longer is left out. 0: the daemon does not know that
         self.path = socket_path(address) if network(address) is None else ""
@@ -185,6 +186,11 @@ class Link:
                 raise failure from error
             self.answers()
             return response
+
+    def need(self, feature: str, what: str) -> None:
+        """Raises Incompatible where the daemon has not named the feature, which asking to `what` relies on."""
+        if feature not in self.features:
+            raise wire.lacking(what, self.version)
 
     async def authorize(self) -> None:
         """Before each request: sees to it that `metadata` has what proves who is calling. Raises NotPermitted."""

@@ -38,13 +38,14 @@ class LocalToken:
                     async with asyncio.timeout(_ANSWER_S):
                         self._take(await self._answer())
                 except (OSError, TimeoutError):
-                    pass
+                    if self._token:  # it may still count, and not every request is to wait for this
+                        self._renew_at = time.monotonic() + _ANSWER_S
         return self._token
 
     def forget(self) -> bool:
-        """The daemon does not know it any more. False where there was none."""
+        """The daemon does not know it any more. False where there was none, and none is to be had."""
         had, self._token, self._renew_at = bool(self._token), "", 0.0
-        return had
+        return had or self._is_there()  # a daemon that was asked without one may have made the socket again
 
     def _is_there(self) -> bool:
         return os.path.exists(self._path)

@@ -79,7 +79,8 @@ class Session:
         return await Turn(self._link, self.session_id, wanted).results()
 
     async def jobs(self) -> list[Call]:
-        """Handles on the background jobs of this session that go on, oldest first."""
+        """Handles on the background jobs of this session that go on, oldest first. Raises Incompatible."""
+        self._link.need("jobs", "list its jobs")
         response = await self._link.ask(
             self._link.calls.List, calls_pb2.ListCallsRequest(session_id=self.session_id), "list its jobs"
         )

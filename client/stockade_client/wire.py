@@ -85,10 +85,7 @@ def error_of(
     if status is grpc.StatusCode.DEADLINE_EXCEEDED:
         return errors.NoAnswer(f"the daemon did not answer in time, asked to {what}; look at its log; {afterwards}")
     if status is grpc.StatusCode.UNIMPLEMENTED:
-        there = f"stockade {version}" if version else "which has not said its version"
-        return errors.Incompatible(
-            f"the daemon, {there}, does not know how to {what}; this client is stockade {own_version()}: {SAME_VERSION}"
-        )
+        return lacking(what, version)
     if status is grpc.StatusCode.UNAUTHENTICATED:
         return errors.NotPermitted(details or f"the daemon wants a token to {what}; pass token=", code=code)
     if code == "APPROVAL_DECIDED":
@@ -106,6 +103,14 @@ def error_of(
     return errors.DaemonError(
         f"the daemon failed when asked to {what}: {status.name}: {details}; this is a fault of the daemon, its log "
         "says more"
+    )
+
+
+def lacking(what: str, version: str) -> errors.Incompatible:
+    """The error for what a daemon of another version has not learnt yet; `version` as in `error_of`."""
+    there = f"stockade {version}" if version else "which has not said its version"
+    return errors.Incompatible(
+        f"the daemon, {there}, does not know how to {what}; this client is stockade {own_version()}: {SAME_VERSION}"
     )
 
 
@@ -233,6 +238,7 @@ def session_of(message: sessions_pb2.Session) -> SessionInfo:
         tightening=message.tightening.decode("utf-8", "replace"),
         tools=tuple(message.tools),
         principal=message.principal,
+        workspace_view=message.workspace_view or "itself",
     )
 
 

@@ -190,6 +190,7 @@ class Profile:
     mounts: tuple[str, ...]  # more of them; a missing one is an error
     hidden: tuple[str, ...]  # patterns of gate/patterns.py: names of the workspace that do not exist for the session
     protected: tuple[str, ...]  # the same: names that no commit touches
+    scratch: tuple[str, ...]  # directories of the workspace in whose place commands have one that the session keeps
     secrets: Mapping[str, str]  # name inside → the file on the host; what is in it is nowhere in the daemon
     network: Network
     syscalls: tuple[str, ...]  # names of groups of sandbox/syscalls.py that are allowed
@@ -230,7 +231,8 @@ class Call:
     arguments_text: bytes  # JSON text as it came, or as pre-execute has rewritten it
     arguments: Mapping[str, Json]  # parsed once, deeply frozen
     digest: str  # SHA-256, lower-case hex, over tool and the text as it came: same id + same digest = same call
-    parent: str | None = None
+    parent: str | None = None  # the call that has started it
+    background: bool = False  # it is a job, which goes on after its parent's end; policy was asked about that one
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Which descriptors a worker has: 0-2, its two channels, and for a moment the workspace. Everything else is closed."""
+"""Which descriptors a worker has: 0-2, its two channels, and for a moment its mounts. Everything else is closed."""
 
 import fcntl
 import os
@@ -7,13 +7,13 @@ from stockade_worker import kernel
 
 CONTROL = 3
 REQUESTS = 4
-WORKSPACE = 5
+MOUNTS = 5
 
 
-def arrange(given: tuple[int, ...], *, has_workspace: bool) -> tuple[int, int, int | None]:
-    """Moves control, requests, stdout, stderr (and the workspace) to fixed numbers and closes the rest.
+def arrange(given: tuple[int, ...]) -> tuple[int, int, tuple[int, ...]]:
+    """Moves control, requests, stdout, stderr and any mounts to fixed numbers and closes the rest.
 
-    0 is /dev/null. Returns the numbers of control, requests and workspace.
+    0 is /dev/null. Returns the numbers of control, requests and mounts.
     """
     # First out of the way, so that no move lands on a number that is still wanted.
     high = [fcntl.fcntl(each, fcntl.F_DUPFD_CLOEXEC, 64) for each in given]
@@ -23,9 +23,8 @@ def arrange(given: tuple[int, ...], *, has_workspace: bool) -> tuple[int, int, i
     os.dup2(high[3], 2)
     os.dup2(high[0], CONTROL, inheritable=False)
     os.dup2(high[1], REQUESTS, inheritable=False)
-    last = REQUESTS
-    if has_workspace:
-        os.dup2(high[4], WORKSPACE, inheritable=False)
-        last = WORKSPACE
-    kernel.close_range(last + 1, 2**31 - 1)
-    return CONTROL, REQUESTS, WORKSPACE if has_workspace else None
+    mounts = tuple(range(MOUNTS, MOUNTS + len(high) - 4))
+    for number, mount in zip(mounts, high[4:], strict=True):
+        os.dup2(mount, number, inheritable=False)
+    kernel.close_range(MOUNTS + len(mounts), 2**31 - 1)
+    return CONTROL, REQUESTS, mounts

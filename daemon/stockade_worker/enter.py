@@ -39,15 +39,25 @@ class Entered:
 Step = tuple[str, Callable[[], None]]
 
 
-def steps(plan: WorkerPlan, *, control: int, workspace: int | None, writable: bool) -> tuple[Step, ...]:
-    """What makes the sandbox, in order and by name. `workspace`: the mount for it, as a descriptor."""
+def steps(plan: WorkerPlan, request: dict[str, Any], *, control: int, given: tuple[int, ...]) -> tuple[Step, ...]:
+    """What makes the sandbox, in order and by name.
+
+    `request`: workspace (it gets one), writable, scratch (paths of directories that the session keeps). `given`: the
+    mounts for these, as descriptors.
+    """
+    workspace = plan.workspace if request["workspace"] else None
+    scratch = [str(path) for path in request["scratch"]]
 
     def attach() -> None:
-        if workspace is not None and plan.workspace is not None:
-            mounts.attach_workspace(workspace, plan.workspace)
+        if workspace is not None:
+            mounts.attach_workspace(given[0], workspace)
+            for tree, path in zip(given[1:], scratch, strict=True):
+                mounts.attach_scratch(tree, workspace, path)
 
     def restrict() -> None:
-        changeable = (plan.workspace,) if workspace is not None and plan.workspace and writable else ()
+        changeable: tuple[str, ...] = ()
+        if workspace is not None:
+            changeable = (workspace,) if request["writable"] else tuple(f"{workspace}/{path}" for path in scratch)
         confinement.restrict(changeable, network=plan.network)
 
     return (
@@ -74,10 +84,8 @@ def contain(plan: WorkerPlan, request: dict[str, Any], given: tuple[int, ...]) -
     control = given[0]
     step = "descriptors"
     try:
-        control, requests, workspace = descriptors.arrange(given, has_workspace=bool(request["workspace"]))
-        for step, enter in steps(  # noqa: B007 (read by the handler below)
-            plan, control=control, workspace=workspace, writable=bool(request["writable"])
-        ):
+        control, requests, given = descriptors.arrange(given)
+        for step, enter in steps(plan, request, control=control, given=given):  # noqa: B007 (read by the handler below)
             enter()
         step = "facts"
         return Entered(control, requests, facts.of_this_process())

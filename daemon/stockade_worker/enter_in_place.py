@@ -37,7 +37,7 @@ def become_worker(plan: WorkerPlan, given: tuple[int, ...], *, parent: int) -> N
     step = "descriptors"
     try:
         _die_with(parent)
-        control, requests, _ = descriptors.arrange(given, has_workspace=False)
+        control, requests, _ = descriptors.arrange(given)
         step = "admission"
         admission.wait(control)
         step = "session"

@@ -58,6 +58,7 @@ AT_NO_AUTOMOUNT = 0x800
 OPEN_TREE_CLONE = 1
 OPEN_TREE_CLOEXEC = os.O_CLOEXEC
 MOVE_MOUNT_F_EMPTY_PATH = 4
+MOVE_MOUNT_T_EMPTY_PATH = 0x40
 MOUNT_ATTR_RDONLY = 0x1
 MOUNT_ATTR_NOSUID = 0x2
 MOUNT_ATTR_NODEV = 0x4
@@ -162,11 +163,11 @@ def open_tree(path: str, flags: int = 0, *, directory: int = AT_FDCWD) -> int:
     )
 
 
-def move_mount(tree: int, target: str) -> None:
-    _syscall(
-        "move_mount", tree, b"", AT_FDCWD, os.fsencode(target), MOVE_MOUNT_F_EMPTY_PATH,
-        what=f"move_mount to {target}",
-    )  # fmt: skip
+def move_mount(tree: int, target: str | int) -> None:
+    """`target`: a path, or the descriptor of the directory itself."""
+    place, name, flags = (target, b"", MOVE_MOUNT_T_EMPTY_PATH) if isinstance(target, int) else (AT_FDCWD, target, 0)
+    encoded = os.fsencode(name)
+    _syscall("move_mount", tree, b"", place, encoded, MOVE_MOUNT_F_EMPTY_PATH | flags, what=f"move_mount to {target}")
 
 
 def mount_setattr(

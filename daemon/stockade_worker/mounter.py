@@ -84,11 +84,11 @@ class Mounter:
                 self._channel.send({"type": "done", "id": number})
                 return [end]
             made = self._mount(frame.type, request)
-            if made is None:
-                self._channel.send({"type": "done", "id": number})
-            else:
-                self._channel.send({"type": "done", "id": number}, descriptors=(made,))
-                os.close(made)
+            try:
+                self._channel.send({"type": "done", "id": number}, descriptors=tuple(made))
+            finally:
+                for each in made:
+                    os.close(each)
         except OSError as error:
             self._channel.send({"type": "error", "id": number, "errno": error.errno or 0, "message": str(error)})
         finally:
@@ -96,22 +96,42 @@ class Mounter:
                 os.close(descriptor)
         return []
 
-    def _mount(self, kind: str, request: dict[str, Any]) -> int | None:
+    def _mount(self, kind: str, request: dict[str, Any]) -> list[int]:
         if kind == "workspace":
-            self._attach(request)
-            return None
+            self._attach(f"l{request['key']}", request)
+            return []
+        if kind == "scratch":
+            # Nothing in it counts for more than what a worker made of it.
+            attributes = kernel.MOUNT_ATTR_NOSUID | kernel.MOUNT_ATTR_NODEV
+            self._attach(_scratch(request["key"], request["number"]), request, attributes)
+            return []
         if kind == "forget":
-            kernel.umount2(f"l{request['key']}")
-            os.rmdir(f"l{request['key']}")
-            return None
+            for place in (*(_scratch(request["key"], each) for each in request["scratch"]), f"l{request['key']}"):
+                kernel.umount2(place)
+                os.rmdir(place)
+            return []
         if kind == "view":
-            return self._view(int(request["key"]), request["cover"])
-        if kind == "overlay":
-            return self._overlay(int(request["key"]), str(request["scratch"]), request["cover"])
-        raise OSError(0, f"no request is called {kind}")
+            view = self._view(int(request["key"]), request["cover"])
+        elif kind == "overlay":
+            view = self._overlay(int(request["key"]), str(request["layers"]), request["cover"])
+        else:
+            raise OSError(0, f"no request is called {kind}")
+        return self._with_scratch(view, [_scratch(request["key"], each) for each in request["scratch"]])
 
-    def _attach(self, request: dict[str, Any]) -> None:
-        """Keeps a workspace at l<key>, id-mapped when the owner is to look like the worker."""
+    def _with_scratch(self, view: int, places: list[str]) -> list[int]:
+        """A view, and detached copies of the mounts that go into it."""
+        made = [view]
+        try:
+            for place in places:
+                made.append(kernel.open_tree(place))
+        except OSError:
+            for each in made:
+                os.close(each)
+            raise
+        return made
+
+    def _attach(self, place: str, request: dict[str, Any], attributes: int = 0) -> None:
+        """Keeps a directory at `place`, id-mapped when its owner is to look like the worker."""
         tree = kernel.open_tree(str(request["path"]))
         try:
             found = os.fstat(tree)
@@ -125,7 +145,8 @@ class Mounter:
             if request["owner"] is not None:
                 uid, gid = request["owner"]
                 idmap.swap(tree, int(uid), int(gid), int(request["worker"]))
-            place = f"l{request['key']}"
+            if attributes:
+                kernel.mount_setattr(tree, "", set_=attributes)
             os.mkdir(place, 0o700)
             try:
                 kernel.move_mount(tree, place)
@@ -167,15 +188,15 @@ class Mounter:
         os.close(self._followed.pop(end))
         os.close(end)
 
-    def _overlay(self, key: int, scratch: str, cover: str | None) -> int:
-        """A detached overlay: the workspace below, the layer that covers names of it, `scratch`/upper above.
+    def _overlay(self, key: int, above: str, cover: str | None) -> int:
+        """A detached overlay: the workspace below, the layer that covers names of it, `above`/upper above.
 
         Layers are named relative to this process (l<key>, /proc/self/fd), because a worker can read the names in
         /proc/self/mountinfo and because ':' and ',' have a meaning in overlay options.
         """
-        held = os.open(scratch, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        held = os.open(above, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            above = f"/proc/self/fd/{held}"
+            own = f"/proc/self/fd/{held}"
             # volatile: no sync on unmount; the upper directory lives for one call.
             variants: list[dict[str, str | None]] = (
                 [{"redirect_dir": "on", "index": "on"}, {"redirect_dir": "on", "index": "off"}, {}]
@@ -186,8 +207,8 @@ class Mounter:
             with _lower(key, cover) as lower:
                 layers: dict[str, str | None] = {
                     "lowerdir": lower,
-                    "upperdir": f"{above}/upper",
-                    "workdir": f"{above}/work",
+                    "upperdir": f"{own}/upper",
+                    "workdir": f"{own}/work",
                 }
                 for last, options in [(False, each) for each in variants[:-1]] + [(True, variants[-1])]:
                     try:
@@ -224,6 +245,11 @@ def _forget_names(context: int) -> None:
     """Has a view forget what it knows of names, but for those of files and directories that are in use: the kernel
     drops them from its cache when a file system is reconfigured, here to what it is (fs/super.c, shrink_dcache_sb)."""
     kernel.reconfigure(context, "ro")
+
+
+def _scratch(key: int, number: int) -> str:
+    """Where a directory that a session keeps is mounted."""
+    return f"s{key}-{number}"
 
 
 @contextmanager

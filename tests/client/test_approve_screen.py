@@ -4,7 +4,7 @@ import asyncio
 import re
 import signal
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -219,12 +219,14 @@ async def test_who_else_looks_at_an_ask_is_shown_until_he_looks_away(daemon: Dae
             call = await asked(session, seen)
             (entry,) = seen.queue.waiting
             await seen.until(lambda: entry.latest.claimed_ms > 0)
-            assert "looks at it too" not in seen.text()  # this screen itself does
+            assert "looks at it too" not in seen.text()  # this screen itself does, though not for others
             while not other.waiting or not other.waiting[0].latest.claimed_ms:
                 await other.change()
             (theirs,) = other.waiting
             assert re.fullmatch(r"the tests \(\S+\) looks at it too", other.others_at(theirs))
             other.look_at(theirs)
+            # Who looked first is shown who came later.
+            await seen.until(lambda: bool(re.search(r"zoe at pts/7 \(\S+\) looks at it too", seen.text())))
         while other.others_at(theirs):  # the screen has gone
             await other.change()
         async with screen(daemon, session.session_id, (110, 24)) as seen:
@@ -234,6 +236,28 @@ async def test_who_else_looks_at_an_ask_is_shown_until_he_looks_away(daemon: Dae
             await seen.until(lambda: "looks at it too" not in seen.text())
             await seen.press("y")
             assert (await call.result()).ok
+
+
+async def test_all_who_look_at_an_ask_are_named_or_counted(daemon: Daemon, workspace: Path) -> None:
+    async with (
+        daemon.session(workspace, "dev") as session,
+        screen(daemon, session.session_id, (110, 24)) as seen,
+        AsyncExitStack() as others,
+    ):
+        call = await asked(session, seen)
+        (entry,) = seen.queue.waiting
+        for number, name in enumerate(("the tests", "ben", "cleo", "dan", "eve"), 1):
+            asks = await others.enter_async_context(daemon.approvals(session.session_id))
+            await others.enter_async_context((await anext(asks)).claim(name))
+            await seen.until(lambda number=number: len(entry.latest.claims) > number)  # type: ignore[misc]
+            if number == 2:  # of the same name as this screen, and yet somebody else
+                words = re.sub(r" \(\S+\)", "", seen.queue.others_at(entry))
+                assert words == "the tests and ben look at it too"
+        words = re.sub(r" \(\S+\)", "", seen.queue.others_at(entry))
+        assert words == "the tests, ben, cleo and 2 more look at it too"
+        await seen.until(lambda: "2 more look at it too" in " ".join(seen.text().split()))
+        await seen.press("y")
+        assert (await call.result()).ok
 
 
 async def test_a_key_typed_before_the_card_was_seen_decides_nothing(daemon: Daemon, workspace: Path) -> None:

@@ -105,6 +105,40 @@ async def test_an_older_daemon_without_features_is_not_asked_for_them(
     assert beats == [0.0]
 
 
+async def test_what_a_daemon_has_not_named_is_not_sent_to_it_and_says_so(
+    address: str, socket: Path, workspace: Path
+) -> None:
+    """Jobs and both outputs as one: an older daemon would say that there are no jobs, or that a part is malformed."""
+    sent: list[bytes] = []
+
+    def kept(data: bytes) -> bytes:
+        sent.append(data)
+        return data
+
+    asked: dict[str, Change] = dict.fromkeys(("Calls/List", "Calls/Signal", "Calls/ReadOutput"), kept)
+    async with (
+        another_version(address, socket, asked=asked, answers=OLDER) as there,
+        connect(there) as daemon,
+        daemon.session(workspace, "dev") as session,
+    ):
+        call = await session.start("shell", command="echo hello")
+        assert (await call.result()).ok
+        attempts: list[tuple[str, Callable[[], Any]]] = [
+            ("list its jobs", session.jobs),
+            ("signal shell", call.signal),
+            ("read both outputs of shell", lambda: anext(call.pieces())),
+            ("read both outputs of shell", lambda: anext(call.text())),
+            ("read both outputs of shell", lambda: anext(call.output(part="both"))),
+        ]
+        for what, attempt in attempts:
+            with pytest.raises(Incompatible) as raised:
+                await attempt()
+            assert f"stockade 0.0.9, does not know how to {what}" in str(raised.value)
+            assert str(raised.value).endswith(BOTH)
+        assert sent == []
+        assert [piece async for piece in call.output()] == [b"hello\n"]
+
+
 @pytest.mark.parametrize(
     ("field", "wanted"),
     [

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -128,3 +129,23 @@ def test_help_tells_what_a_newcomer_trips_over(stockade: Stockade) -> None:
     exec_ = words("exec")
     for fact in ("Standard input is not passed on", "whichever is less", "output_mb", "is then 125"):
         assert fact in exec_
+
+
+@pytest.mark.parametrize("lines", [10, 8000, 20_000])
+def test_a_person_is_told_how_to_read_what_a_model_is_not_shown(stockade: Stockade, lines: int) -> None:
+    """8000 lines are short enough for the value and too long for the model, 20,000 are too long for both."""
+    text = json.dumps({"command": f"seq {lines}; echo err >&2"})
+    done = stockade("call", "shell", text, "--profile", "dev")
+    assert done.returncode == 0
+    assert b"stockade output" not in done.stdout, "a model has no command line"
+    if lines == 10:
+        assert done.stderr == b""
+        return
+    assert b"a command that prints only that part" in done.stdout
+    told = re.fullmatch(rb"stockade: stdout is cut here; `stockade (output \S+)` prints all.*\n", done.stderr)
+    assert told, done.stderr
+    whole = stockade(*told[1].decode().split())
+    assert whole.stdout == b"".join(b"%d\n" % number for number in range(1, lines + 1))
+    done = stockade("call", "shell", text, "--profile", "dev", "--private")
+    assert b"stdout is cut here; `stockade exec` prints all of it" in done.stderr
+    assert b"stockade" not in stockade("call", "shell", text, "--profile", "dev", "--json").stderr

@@ -163,14 +163,25 @@ async def test_a_request_on_a_connection_that_fell_silent_goes_on_over_another(
 async def test_a_call_that_takes_long_keeps_its_connection(
     address: str, workspace: Path, scratch: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A daemon that does not expect pings ends the connection at the third."""
-    monkeypatch.setattr(link, "_OPTIONS", [*link._OPTIONS, ("grpc.keepalive_time_ms", 1100)])
+    """A daemon that does not expect pings ends the connection at the fourth."""
+    # Often, and none but those of a connection that waits.
+    mine = {"grpc.keepalive_time_ms": 1100, "grpc.http2.bdp_probe": 0}
+    monkeypatch.setattr(link, "_OPTIONS", list((dict(link._OPTIONS) | mine).items()))
     async with (
+        asyncio.timeout(HANG_S),
         between(Path(address.removeprefix("unix:")), scratch / "long.sock") as proxy,
         connect(proxy.address) as daemon,
         daemon.session(workspace, "dev") as session,
     ):
-        assert (await session.call("shell", command="sleep 6")).ok
+        call = await session.start("shell", command="while :; do sleep 1; done")
+        waiting = asyncio.create_task(call.result())
+        while proxy.pings < 6:
+            proxy.pinged.clear()
+            await proxy.pinged.wait()
+        await call.cancel()
+        result = await waiting
+        assert result.error is not None
+        assert result.error.code == "ABORTED"
         assert proxy.connections == 1
 
 

@@ -109,6 +109,26 @@ async def test_cancel_wants_the_session_where_two_have_a_call_of_that_id(
         assert [call.call_id for call in await daemon.calls(session.session_id)] == ["same"]
 
 
+async def test_output_says_which_call_it_shows_where_one_is_under_way_and_wants_the_session_of_several(
+    stockade: Stockade, daemon: Daemon, session: Session, workspace: Path
+) -> None:
+    await (await session.start("shell", call_id="again", command="echo ended")).result()
+    done = await asyncio.to_thread(stockade, "output", "again")
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"ended\n", b"")
+    async with daemon.session(workspace, "dev") as other, daemon.session(workspace, "dev") as third:
+        await running(other, "again")
+        done = await asyncio.to_thread(stockade, "output", "again")
+        assert (done.returncode, done.stdout) == (0, b"begun\n")
+        assert f"call again of session {other.session_id}, which is under way; --session NAME" in done.stderr.decode()
+        done = await asyncio.to_thread(stockade, "output", "again", "--session", session.session_id)
+        assert (done.returncode, done.stdout, done.stderr) == (0, b"ended\n", b"")
+        await running(third, "again")
+        refused = shown(await asyncio.to_thread(stockade, "output", "again"), 2)
+        assert other.session_id in refused
+        assert third.session_id in refused
+        assert "add --session NAME" in refused
+
+
 async def test_stop_ends_a_session_with_its_calls(stockade: Stockade, daemon: Daemon, workspace: Path) -> None:
     async with daemon.session(workspace, "dev", id="to-stop") as session:
         call = await running(session, "one")

@@ -6,6 +6,8 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 
 _PIECE = 64 * 1024
+_HEADER = 9  # bytes of an HTTP/2 frame before its payload: length in three, type, flags, stream (RFC 9113, 4.1)
+_PING, _ACK = 6, 1
 
 
 class Proxy:
@@ -18,6 +20,8 @@ class Proxy:
         self.cuts = 0  # connections that were cut
         self.passed = 0  # bytes that came from the daemon
         self.sent = 0  # bytes that went to it
+        self.pings = 0  # of the client's, that the daemon has answered
+        self.pinged = asyncio.Event()  # set at each
         self._due: int | None = None  # bytes that may still pass before all is cut
         self._due_from_daemon = False
         self._daemon = daemon
@@ -64,12 +68,14 @@ class Proxy:
         self.connections += 1
         begins = asyncio.Event()
         asyncio.get_running_loop().call_later(self._begins_after_s, begins.set)
-        await begins.wait()
         try:
+            await begins.wait()
             behind = await asyncio.open_unix_connection(str(self._daemon), limit=_PIECE)
-        except OSError:
+        except BaseException as error:
             writer.transport.abort()
-            return
+            if isinstance(error, OSError):
+                return
+            raise
         connection = _Connection((writer, behind[1]))
         self._open.add(connection)
         try:
@@ -86,9 +92,13 @@ class Proxy:
     async def _carry(
         self, connection: "_Connection", source: asyncio.StreamReader, sink: asyncio.StreamWriter, *, counted: bool
     ) -> None:
+        frames = _Frames()
         while piece := await source.read(_PIECE):
             if counted:
                 self.passed += len(piece)
+                if answered := frames.answered_pings(piece):
+                    self.pings += answered
+                    self.pinged.set()
             else:
                 self.sent += len(piece)
             await connection.carries.wait()
@@ -102,6 +112,31 @@ class Proxy:
             sink.write(piece)
             await sink.drain()
         connection.abort()
+
+
+class _Frames:
+    """The HTTP/2 frames of one way, as their bytes come."""
+
+    def __init__(self) -> None:
+        self._header = b""
+        self._left = 0  # bytes of a payload that are still to come
+
+    def answered_pings(self, piece: bytes) -> int:
+        found, at = 0, 0
+        while at < len(piece):
+            if self._left:
+                step = min(self._left, len(piece) - at)
+                self._left -= step
+                at += step
+                continue
+            step = _HEADER - len(self._header)
+            self._header += piece[at : at + step]
+            at += step
+            if len(self._header) == _HEADER:
+                self._left = int.from_bytes(self._header[:3], "big")
+                found += self._header[3] == _PING and self._header[4] & _ACK
+                self._header = b""
+        return found
 
 
 class _Connection:
@@ -121,10 +156,21 @@ async def between(daemon: Path, socket: Path, *, begins_after_s: float = 0.0) ->
     """A proxy on `socket` to the daemon's; its connections are cut at the end. Each is taken at once, and carries
     nothing for the first `begins_after_s` seconds."""
     proxy = Proxy(daemon, socket, begins_after_s)
-    server = await asyncio.start_unix_server(proxy.take, str(socket), limit=_PIECE)
+    taking: set[asyncio.Task[None]] = set()
+
+    def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.create_task(proxy.take(reader, writer))
+        taking.add(task)
+
+    server = await asyncio.start_unix_server(take, str(socket), limit=_PIECE)
     try:
         yield proxy
     finally:
         server.close()
         proxy.cut()
         await server.wait_closed()
+        for task in taking:
+            task.cancel()  # one that has not begun yet
+        for end in await asyncio.gather(*taking, return_exceptions=True):
+            if isinstance(end, Exception):
+                raise end

@@ -34,6 +34,7 @@ GROUND = [
     "meanings",
     "trust",
     "removing",
+    "path_patterns",
     "principals",
     "listening",
     "command_names",

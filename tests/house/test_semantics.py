@@ -14,6 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 COUNT = 80
 ROW = re.compile(r"^\| (\d+) \| (.+?) \| (.+?) \|$", re.M)
+CLIENTS = {"daemon", "session", "asking", "served", "stockaded", "connected"}  # fixtures: a client, or a daemon for one
 NAMED = re.compile(r"`(tests/[\w/]+\.py)::(test_\w+)`")
 
 
@@ -47,6 +48,23 @@ def test_each_rule_names_tests_that_exist() -> None:
             path = ROOT / place
             assert path.is_file(), f"rule {number}: {place}"
             assert name in names_in(path), f"rule {number}: {place} has no {name}"
+
+
+def test_each_rule_of_asking_has_a_test_through_the_wire() -> None:
+    """One that is given a client of a real daemon, or starts one: what asks and answers is another process's."""
+    for number in range(23, 38):
+        named = NAMED.findall(rules()[number][1])
+        assert any(CLIENTS & given(ROOT / place, name) for place, name in named), f"rule {number}: {named}"
+
+
+def given(path: Path, name: str) -> set[str]:
+    """The fixtures of a test."""
+    return {
+        each.arg
+        for node in ast.walk(ast.parse(path.read_bytes()))
+        if isinstance(node, ast.AsyncFunctionDef) and node.name == name
+        for each in node.args.args
+    }
 
 
 def test_each_rule_is_a_sentence() -> None:

@@ -14,6 +14,8 @@ import pyseccomp as seccomp
 
 from stockade_daemon.errors import ConfigurationError, InfrastructureFailure
 from stockade_daemon.ledger import Ledger, SessionRecord
+from stockade_daemon.pipeline.arrival import Arrival
+from stockade_daemon.pipeline.kept_bytes import KeptBytes
 from stockade_daemon.pipeline.output import Output
 from stockade_daemon.values import Durability
 
@@ -30,11 +32,13 @@ def refuse_to_sync() -> None:
 async def main(path: str, durability: Durability, when: str) -> None:
     record = SessionRecord("s", "/w", 1, 1, "dev", "d" * 64, "dev", b"", False, "ask", "open", 0)
     if when == "output":
-        output = Output(Path(path), cap=1 << 20)
+        arrival = Arrival()
+        kept = KeptBytes((Path(path), Path(f"{path}.err"), Path(f"{path}.order")), arrival)
+        output = Output(kept, arrival, 0, cap=1 << 20)
         await output.append(b"x" * 100_000)
         refuse_to_sync()
         try:
-            await output.sync()
+            await kept.sync()
         except OSError as error:
             print("not synced", error.strerror)
         return

@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 
 from stockade_daemon.ledger import Ledger, SessionRecord, file
-from stockade_daemon.pipeline.output import Output, file_of
+from stockade_daemon.pipeline.arrival import Arrival
+from stockade_daemon.pipeline.kept_bytes import FILES, KeptBytes, file_of
+from stockade_daemon.pipeline.output import Output
 from stockade_daemon.pipeline.retention import expire, keeping
 
 Make = Callable[[str], SessionRecord]
@@ -31,9 +33,11 @@ async def session(ledger: Ledger, record: SessionRecord, outputs: Path, *, close
     id = record.session_id
     await ledger.open_session(record)
     await ledger.start_call(id, "c", "shell", "d", {}, {"arguments": b"{}"})
-    output = Output(file_of(outputs, id, "c", "stdout"), cap=1 << 20)
-    await output.append(b"x" * 100_000)
-    output.close()
+    out, err, order = (file_of(outputs, id, "c", part) for part in FILES)
+    arrival = Arrival()
+    kept = KeptBytes((out, err, order), arrival)
+    await Output(kept, arrival, 0, cap=1 << 20).append(b"x" * 100_000)
+    kept.close()
     if settled:
         await ledger.settle(id, "c", {"ok": True, "value": "x" * 100_000})
     if closed:

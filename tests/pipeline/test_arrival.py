@@ -47,15 +47,41 @@ def test_the_view_of_both_is_what_was_written_from_any_offset_on(
 
 
 @given(ADDED, st.integers(0, 40), st.integers(0, 40))
-def test_an_order_that_does_not_fit_its_streams_still_shows_each_byte_once(
+def test_where_streams_have_more_than_their_order_knows_it_follows_and_nothing_is_moved(
     added: list[tuple[int, int]], out: int, err: int
 ) -> None:
-    """As after a daemon that was killed: a file has more, or less, than the order knows."""
+    """As after a kill of the daemon between a write and its note."""
+    arrival, streams, wanted = written(added)
+    longer = streams[0] + b"o" * out, streams[1] + b"e" * err
+    order = arrival.ends(0, 0, 0).tobytes()
+    view = view_of(Arrival.restored(order, (len(longer[0]), len(longer[1]))), longer)
+    assert view.startswith(wanted)
+    assert sorted(view) == sorted(b"".join(longer))
+
+
+@given(ADDED, st.data())
+def test_where_streams_have_less_than_their_order_knows_the_view_ends_and_nothing_is_moved(
+    added: list[tuple[int, int]], data: st.DataObject
+) -> None:
+    """As after a kill in the middle of the first writes, or a power cut."""
+    arrival, streams, wanted = written(added)
+    less = tuple(stream[: data.draw(st.integers(0, len(stream)))] for stream in streams)
+    order = arrival.ends(0, 0, 0).tobytes()
+    view = view_of(Arrival.restored(order, (len(less[0]), len(less[1]))), (less[0], less[1]))
+    assert wanted.startswith(view)
+    if less == streams:
+        assert view == wanted
+
+
+@given(ADDED, st.integers(1, 9), st.integers(0, 1))
+def test_the_order_of_what_is_about_to_be_told_is_the_order_once_it_is(
+    added: list[tuple[int, int]], count: int, part: int
+) -> None:
     arrival, _, _ = written(added)
-    streams = (bytes(range(out)), bytes(range(100, 100 + err)))
-    view = view_of(Arrival.restored(arrival.kept(), (out, err)), streams)
-    assert bytes(byte for byte in view if byte < 100) == streams[0]
-    assert bytes(byte for byte in view if byte >= 100) == streams[1]
+    begin = max(0, len(arrival.ends(0, 0, 0)) - 1)
+    beforehand = arrival.ends(begin, part, count)
+    arrival.add(part, count)
+    assert beforehand == arrival.ends(begin, 0, 0)
 
 
 def test_an_order_of_very_many_changes_stays_small_and_loses_no_byte() -> None:

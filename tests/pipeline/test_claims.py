@@ -60,17 +60,51 @@ async def test_a_claim_is_seen_by_other_approvers_and_locks_nothing(
     assert (await call.result()).ok
 
 
-async def test_of_several_claims_the_oldest_is_shown_and_each_ends_by_itself(
+def names(shown: Ask | approvals_pb2.ClaimResponse) -> list[str]:
+    """Of all who look, longest first; and what a client that knows of the first alone gets, is the first."""
+    assert [shown.claimed_name] == [each.name for each in shown.claims][:1] or [""]
+    assert bool(shown.claimed_ms) == bool(shown.claims)
+    return [each.name for each in shown.claims]
+
+
+async def test_all_claims_are_shown_to_everybody_and_each_ends_by_itself(
     daemon: Daemon, asking: Session, asks: Stream[Ask]
 ) -> None:
     call = await asking.start("shell", command="true")
     ask = await following(asks)
-    assert (await claim(daemon, ask.ask_id, claim_id="a", name="anna", lease_s=0.2)).claimed_name == "anna"
-    assert (await claim(daemon, ask.ask_id, claim_id="b", name="ben")).claimed_name == "anna"
-    names = [(await following(asks)).claimed_name for _ in range(2)]
-    assert names == ["anna", "ben"]  # anna has not renewed hers
-    assert (await claim(daemon, ask.ask_id, claim_id="b", lease_s=0)).claimed_ms == 0
-    assert (await following(asks)).claimed_ms == 0
+    async with daemon.approvals(asking.session_id, changes=True) as others:
+        theirs = await following(others)
+        async with ask.claim("anna"):
+            assert names(await following(others)) == names(await following(asks)) == ["anna"]
+            # The first one is shown the second, who was shown the first.
+            async with theirs.claim("ben"):
+                assert await following(asks) is ask
+                assert await following(others) is theirs
+                assert names(ask) == names(theirs) == ["anna", "ben"]
+                assert [each.claim_id for each in ask.claims] == [ask.claim_id, theirs.claim_id]
+                assert {each.by for each in ask.claims} == {daemon.info.caller.name}
+                assert 0 < ask.claims[0].since_ms <= ask.claims[1].since_ms
+                async with daemon.approvals(asking.session_id) as late:
+                    assert names(await following(late)) == ["anna", "ben"]
+            assert names(await following(asks)) == names(await following(others)) == ["anna"]
+        assert names(await following(asks)) == []
+    assert names(await claim(daemon, ask.ask_id, claim_id="a", name="cleo", lease_s=0.2)) == ["cleo"]
+    assert names(await claim(daemon, ask.ask_id, claim_id="b", name="dan")) == ["cleo", "dan"]
+    while names(await following(asks)) != ["dan"]:  # cleo does not renew hers
+        pass
+    assert names(await claim(daemon, ask.ask_id, claim_id="b", lease_s=0)) == []
+    assert names(await following(asks)) == []
+    await call.cancel()
+
+
+async def test_thirty_two_of_those_who_look_are_shown(daemon: Daemon, asking: Session, asks: Stream[Ask]) -> None:
+    call = await asking.start("shell", command="true")
+    ask = await following(asks)
+    for number in range(33):
+        shown = await claim(daemon, ask.ask_id, claim_id=f"c{number}", name=f"n{number}")
+    assert names(shown) == [f"n{number}" for number in range(32)]
+    await claim(daemon, ask.ask_id, claim_id="c0", lease_s=0)
+    assert names(await claim(daemon, ask.ask_id, claim_id="c32", name="n32"))[-1] == "n32"
     await call.cancel()
 
 

@@ -74,7 +74,7 @@ async def test_a_function_killed_after_its_change_says_what_was_committed(
 async def test_a_killed_command_says_that_there_was_no_effect(staged: Staged, kill: Kill) -> None:
     command = json_text.dump({"command": "echo x > a.txt; echo begun; while :; do sleep 1; done"})
     await staged.engine.begin("s", "c", "shell", command)
-    output = staged.engine.running_output("s", "c")
+    output = await staged.engine.running_output("s", "c", begun=True)
     assert output is not None
     assert await output.more("stdout", 0)
     await kill()

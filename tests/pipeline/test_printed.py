@@ -57,9 +57,14 @@ async def test_head_and_tail_of_what_was_not_kept_are_in_the_result(
             assert whole.endswith(tail)
             assert len(head) + left_out + len(tail) == len(whole)
             assert f"the first {MB} were kept (limits.output_mb)" in text
-            assert f"`stockade output {call.call_id} --offset {len(head)}` reads on from here" in text
+            assert told_to_people(call.call_id, len(head), text) == (text is found["stdout"])
+            assert ("a command that prints only that part" in text) == (text is not found["stdout"])
         async with call.output(offset=MB - 10) as chunks:
             assert b"".join([chunk async for chunk in chunks]).decode() == whole[MB - 10 : MB]
+
+
+def told_to_people(call_id: str, offset: int, text: str) -> bool:
+    return f"`stockade output {call_id} --offset {offset}` reads on from here" in text
 
 
 def told(text: str) -> tuple[str, int, str]:

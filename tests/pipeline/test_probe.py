@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeAlias
 
 import pytest
 import pytest_asyncio
@@ -24,6 +25,7 @@ from stockade_daemon.values import Profile
 from stockade_worker import attempts
 from stockade_worker import probing as inner
 
+Names: TypeAlias = tuple[bytes, ...]
 SHIPPED = [profiles.shipped()]
 # Tried outside they would change the host, or need a right that whoever runs the tests may have.
 NEVER_OUTSIDE = (
@@ -153,9 +155,9 @@ async def test_names_and_secrets_of_a_profile_are_tried(pool: Pool, scratch: Pat
 async def test_a_hidden_name_that_is_not_covered_is_open(
     pool: Pool, scratch: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def covers_nothing(place: Path, workspace: str, names: tuple[bytes, ...], **_: object) -> tuple[bytes, ...]:
+    def covers_nothing(place: Path, workspace: str, names: Names, points: Names, **_: object) -> tuple[Names, Names]:
         os.chmod(place, 0o755)
-        return names  # as if it had
+        return names, points  # as if it had
 
     monkeypatch.setattr(covers, "build", covers_nothing)
     strict = profiles.load("strict", directories=SHIPPED)

@@ -59,6 +59,7 @@ def test_strict_has_no_network_no_sockets_and_no_writes() -> None:
 def test_hook_allows_nothing_that_strict_refuses() -> None:
     strict, hook = (profiles.load(name, directories=SHIPPED) for name in ("strict", "hook"))
     assert widenings(hook, strict) == ()
+    assert hook.limits.jobs == 0  # nobody would end them
 
 
 def test_only_the_profile_of_that_name_has_the_hosts_network_and_it_asks_about_everything() -> None:
@@ -131,6 +132,29 @@ def test_a_shipped_profile_shows_nothing_of_etc_but_what_programs_need(name: str
         (
             "limits.file_mb = 123456789012345678901234567890",
             "mine.toml:1:1: `limits.file_mb` is a number of more than",
+        ),
+        (
+            "filesystem.scratch = ['a', '../b']",
+            'mine.toml:1:28: `filesystem.scratch` element 2 is "../b"; name something below the workspace, without ..',
+        ),
+        ("filesystem.scratch = ['/b']", 'mine.toml:1:23: `filesystem.scratch` element 1 is "/b"; paths count from'),
+        ("filesystem.scratch = ['*']", 'mine.toml:1:23: `filesystem.scratch` element 1 is "*", a pattern; a scratch'),
+        ("filesystem.scratch = ['a/.GIT/b']", 'mine.toml:1:23: `filesystem.scratch` element 1 is "a/.GIT/b"; what git'),
+        (
+            "filesystem.scratch = ['a/b', 'a/bc', 'a']",
+            'mine.toml:1:23: `filesystem.scratch` element 1 is "a/b", which lies in "a"; remove one of them',
+        ),
+        (
+            "[filesystem]\nhidden = ['k/*']\nscratch = ['k/v/cache']",
+            'mine.toml:3:1: `filesystem.scratch` has "k/v/cache", which `filesystem.hidden` binds with "k/*"; take one',
+        ),
+        (
+            "[filesystem]\nscratch = ['.venv']\nprotected = ['**/.venv']",
+            'mine.toml:2:1: `filesystem.scratch` has ".venv", which `filesystem.protected` binds with "**/.venv"; take',
+        ),
+        (
+            "filesystem.scratch = " + str([f"{n}" for n in range(9)]),
+            "mine.toml:1:1: `filesystem.scratch` has 9 elements",
         ),
         (
             "[filesystem]\nsystem = '/usr'",

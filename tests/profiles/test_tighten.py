@@ -21,6 +21,7 @@ SHIPPED = [profiles.shipped()]
 PATHS = ["/usr", "/opt/a", "/opt/a/b", "/opt/x"]
 PATTERNS = [".env", "**/x", "a/*"]
 NAMES = ["TZ", "LANG", "A", "B"]
+SCRATCH = ["node_modules", "web/node_modules"]  # which none of the patterns bind
 DECISIONS = st.sampled_from(["allow", "ask", "deny"])
 
 
@@ -33,6 +34,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "filesystem.mounts": some(PATHS).map(lambda paths: [{"path": path} for path in paths]),
     "filesystem.hidden": some(PATTERNS),
     "filesystem.protected": some(PATTERNS),
+    "filesystem.scratch": some(SCRATCH),
     "filesystem.tmp_mb": st.integers(1, 3),
     "filesystem.tmp_inodes": st.integers(64, 66),
     "secrets": st.dictionaries(st.sampled_from(["A", "B"]), st.sampled_from(PATHS).map(lambda path: {"file": path})),
@@ -93,6 +95,8 @@ def allowed(profile: Profile) -> dict[str, Any]:
         "secrets": set(profile.secrets.items()),
         "seen": set(PATTERNS) - set(profile.hidden),
         "changed": set(PATTERNS) - {*profile.protected, *profile.hidden},
+        "kept": set(profile.scratch),
+        "changed instead": set(SCRATCH) - {*profile.scratch, *profile.protected, *profile.hidden},
         "variables": set({**daemon, **profile.environment}.items()),
         "calls": set(profile.syscalls),
         "network": {"none": 0, "loopback": 1, "host": 2}[profile.network],
@@ -208,6 +212,25 @@ def test_what_is_refused_or_required_is_added_to() -> None:
     base = parse('[filesystem]\nhidden = [".env"]\nprotected = ["a"]')
     narrow = tighten(base, b'[filesystem]\nhidden = ["b"]\nprotected = ["c", "a"]')
     assert (narrow.hidden, narrow.protected) == ((".env", "b"), ("a", "c"))
+
+
+def test_what_was_scratch_is_given_up_only_for_what_cannot_be_changed() -> None:
+    base = parse('filesystem.scratch = ["a", "b"]')
+    with pytest.raises(ConfigurationError, match=r"`filesystem.scratch` lets be changed in the workspace b"):
+        tighten(base, b'filesystem.scratch = ["a"]')
+    narrow = tighten(base, b'filesystem.scratch = ["a"]\nfilesystem.protected = ["b"]')
+    assert (narrow.scratch, narrow.protected) == (("a",), ("b",))
+    with pytest.raises(ConfigurationError, match=r"`filesystem.scratch` keeps c; this allows more"):
+        tighten(base, b'filesystem.scratch = ["a", "b", "c"]')
+
+
+@pytest.mark.parametrize("key", ["hidden", "protected"])
+def test_a_tightening_cannot_bind_what_stays_scratch(key: str) -> None:
+    base = parse('filesystem.scratch = ["web/.venv"]')
+    with pytest.raises(
+        ConfigurationError, match=rf'^tightening:1:1: `filesystem.scratch` has "web/.venv", which `f.*{key}'
+    ):
+        tighten(base, f'filesystem.{key} = ["**/.venv"]'.encode())
 
 
 def test_a_tightening_that_allows_more_is_refused_with_place_key_and_what_it_would_allow() -> None:

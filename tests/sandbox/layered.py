@@ -131,8 +131,8 @@ def _workspace(wanted: Layered) -> int:
     found = os.stat(wanted.workspace)
     where = {"path": wanted.workspace, "device": found.st_dev, "inode": found.st_ino}
     mounter._mount("workspace", {"key": 1, **where, "owner": None, "worker": None})
-    made = mounter._mount("overlay", {"key": 1, "scratch": os.path.abspath("scratch"), "cover": None})
-    assert made is not None
+    layers = os.path.abspath("scratch")
+    (made,) = mounter._mount("overlay", {"key": 1, "layers": layers, "cover": None, "scratch": []})
     return made
 
 
@@ -150,7 +150,8 @@ def _worker(wanted: Layered, plan: WorkerPlan, workspace: int | None) -> NoRetur
         socket.sethostname(HOSTNAME)
     if "proc" in wanted.layers:
         mounts.covers()
-    made = enter.steps(plan, control=-1, workspace=workspace, writable=True)
+    request = {"workspace": workspace is not None, "writable": True, "scratch": []}
+    made = enter.steps(plan, request, control=-1, given=() if workspace is None else (workspace,))
     steps = {name: step for name, step in made if name not in _SKIPPED}
     for name, step in steps.items():
         if name == "rlimits" and not user:

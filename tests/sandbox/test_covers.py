@@ -9,6 +9,8 @@ import pytest_asyncio
 
 from stockade_daemon.gate.gate import Gate
 from stockade_daemon.gate.workspace import Workspace
+from stockade_daemon.pipeline.arrival import Arrival
+from stockade_daemon.pipeline.kept_bytes import KeptBytes
 from stockade_daemon.pipeline.output import Output, Pump
 from stockade_daemon.sandbox.effects import difference
 from stockade_daemon.sandbox.pool import Pool
@@ -44,7 +46,8 @@ async def hiding(pool: Pool, profile: Profile, tree: Path) -> str:
 
 async def said(worker: Worker, command: str) -> str:
     """What a command prints, its errors included."""
-    output = Output(Path("/nowhere"), cap=1 << 16)
+    arrival = Arrival()
+    output = Output(KeptBytes((Path("/nowhere"),) * 3, arrival), arrival, 0, cap=1 << 16)
     async with asyncio.TaskGroup() as group:
         group.create_task(Pump(worker.stdout, output).run())
         await run(worker, f"exec 2>&1; {command}")

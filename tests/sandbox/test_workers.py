@@ -192,11 +192,11 @@ async def test_a_text_longer_than_one_argument_may_be_is_run_whole(pool: Pool, r
         assert os.read(worker.stdout, 10) == b"end\n"
 
 
-def test_a_uid_is_given_to_one_at_a_time_and_the_overflow_uid_to_none() -> None:
-    allotment = UidAllotment(UidRange(65532, 4))
+def test_a_uid_is_given_to_one_at_a_time_the_overflow_uid_and_the_last_one_to_none() -> None:
+    allotment = UidAllotment(UidRange(65532, 5))
     taken = [allotment.take() for _ in range(3)]
     assert taken == [65532, 65533, 65535]
-    with pytest.raises(OSError, match="all 4 uids"):
+    with pytest.raises(OSError, match="all 5 uids"):
         allotment.take()
     allotment.give_back(65533)
     assert allotment.take() == 65533

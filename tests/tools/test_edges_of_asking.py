@@ -28,7 +28,11 @@ async def pre(judged, following):
     if "late" in command(judged):
         while not os.path.exists(os.path.join(judged.session.workspace, "go")):
             await asyncio.sleep(0.01)
+        if "broken" in command(judged):
+            raise ValueError("nobody knows")
         return Deny("it took a while to see")
+    if "anything" in command(judged):
+        return True
     return Ask("a plugin asks") if "asked" in command(judged) else await following()
 
 def first(judged):
@@ -39,8 +43,12 @@ def first(judged):
 def second(judged):
     return "the second says no" if "both" in command(judged) or "second" in command(judged) else None
 
+def see(settled):
+    raise ValueError("an observer that fails")
+
 def register(extensions):
     EXTENSIONS.append(extensions)
+    extensions.observe(see)
     extensions.pre_execute(pre)
     extensions.guard(first)
     extensions.guard(second)
@@ -101,16 +109,41 @@ async def test_a_guard_that_a_guard_registers_is_asked_about_the_same_call(sessi
     assert said(await session.call("shell", command="echo adds")) == ("DENIED", "the one that was added")
 
 
-async def test_a_denial_that_comes_after_the_call_was_taken_back_is_kept(
-    daemon: Daemon, session: Session, workspace: Path
+async def test_what_is_no_decision_is_no_allow_and_shows_nothing_to_an_approver(
+    daemon: Daemon, session: Session
 ) -> None:
-    call = await session.start("shell", command="echo late")
+    async with daemon.approvals(session.session_id) as asks:
+        result = await session.call("shell", command="echo anything")
+        assert said(result)[0] == "HOOK_FAILED"
+        assert await types(session, result.call_id) == ["tool/call", "tool/result"]
+        call = await session.start("shell", command="echo asked")
+        assert (await anext(asks)).call == call.call_id
+        await call.cancel()
+
+
+async def test_an_observer_that_fails_after_the_result_was_recorded_changes_nothing(session: Session) -> None:
+    result = await session.call("shell", command="echo hello")
+    assert result.ok, result.error
+    assert (await types(session, result.call_id))[-1] == "tool/result"
+
+
+@pytest.mark.parametrize(
+    ("word", "outcome"),
+    [("", ("DENIED", "it took a while to see")), (" broken", ("HOOK_FAILED", "nobody knows"))],
+    ids=["denial", "failure"],
+)
+async def test_a_denial_or_failure_that_comes_after_the_call_was_taken_back_is_kept(
+    daemon: Daemon, session: Session, workspace: Path, word: str, outcome: tuple[str, str]
+) -> None:
+    call = await session.start("shell", command=f"echo late{word}")
     taking_back = asyncio.create_task(call.cancel())
     await daemon.calls()  # behind it on the same connection
     (workspace / "go").touch()
     async with asyncio.timeout(HANG_S):
         await taking_back
-        assert said(await call.result()) == ("DENIED", "it took a while to see")
+        code, message = said(await call.result())
+        assert code == outcome[0]
+        assert outcome[1] in message
 
 
 async def test_an_approver_of_another_session_hears_nothing_and_does_not_count(

@@ -240,3 +240,38 @@ async def test_what_a_tool_prints_is_there_with_its_answer(place: Path) -> None:
             assert (await call.result()).ok == (number % 2 == 0)
             async with call.output() as chunks:
                 assert b"".join([chunk async for chunk in chunks]) == f"printed {number}\n".encode()
+
+
+FLOODING = '''
+from stockade_toolkit import Files, tool
+
+
+@tool(kind="write")
+def flooding(path: str, count: int, forever: bool, files: Files) -> str:
+    """Writes a file and prints a lot.
+
+    path: The file.
+    count: Bytes to print.
+    forever: Whether it goes on.
+    """
+    files.write(path, b"written")
+    print("x" * count, end="", flush=True)
+    while forever:
+        print("x" * 100_000)
+    return "ok"
+'''
+
+
+async def test_a_tool_that_prints_past_the_limit_is_ended_and_says_what_it_had_changed(place: Path) -> None:
+    profile = place / "stopping.toml"
+    profile.write_text('extends = "dev"\n[limits]\noutput_mb = 1\noutput_past = "stop"\n')
+    async with open_shop(place, {"flooding.py": FLOODING}, profile=str(profile)) as shop:
+        for name, count, forever in (("a", 1, True), ("b", (1 << 20) + 1, False)):
+            result = await shop.session.call("flooding", path=name, count=count, forever=forever)
+            assert result.error is not None
+            assert result.error.code == "OUTPUT_LIMIT"
+            assert "more than 1 MiB to stdout (limits.output_mb of profile" in result.error.message
+            assert f"committed before that: {name}. Have it print less" in result.error.message
+            assert result.value is None
+            assert (shop.workspace / name).read_text() == "written"
+        assert (await shop.session.call("flooding", path="c", count=1 << 20, forever=False)).ok

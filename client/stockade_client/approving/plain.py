@@ -40,6 +40,8 @@ class Lines:
         self._typed = b""
         self._at_an_end = False
         self._away = False
+        self._prompt = ""  # the question that was printed last, while its line has no end
+        self._others = ""  # who else was said to look at what is asked about
 
     async def run(self) -> None:
         """Until q or the end of input."""
@@ -59,8 +61,10 @@ class Lines:
         self._show(entry)
         self._forget_what_was_typed()
         while True:
-            self._print(f"Yes to card {entry.ask.shown_hash[:8]}? [y, n REASON, s, q] ", end="")
+            self._prompt = f"Yes to card {entry.ask.shown_hash[:8]}? [y, n REASON, s, q] "
+            self._print(self._prompt, end="")
             line = await self._answer(entry)
+            self._prompt = ""
             if self._has_ended(entry):
                 break
             if line is None:
@@ -102,21 +106,36 @@ class Lines:
 
     def _show(self, entry: Entry) -> None:
         ask, now = entry.ask, self._now_ms()
-        others = self._queue.others_at(entry)
+        self._others = self._queue.others_at(entry)
         self._print(f"\nAsk: {visible(card.title(ask))}")
         self._print(f"{len(self._queue.waiting)} waiting. This one: session {visible(ask.session_id)}")
         if ask.asked_by:
             self._print(f"asked by {visible(ask.asked_by)}")
         self._print(f"waited {span(now - ask.asked_ms)}, {validity(ask.expires_ms, now)}")
-        if others:
-            self._print(visible(others))
+        if self._others:
+            self._print(visible(self._others))
         for part in card.parts(ask):
             self._print(part.plain)  # hidden characters stand in it as escapes already
 
     def _tell_of_the_daemon(self) -> None:
         if self._queue.away != self._away:
             self._away = self._queue.away
-            self._print(GONE if self._away else BACK)
+            self._tell(GONE if self._away else BACK)
+
+    def _tell_of_others(self, entry: Entry) -> None:
+        """Of those who began to look at it after it was shown, and of those who went."""
+        others = self._queue.others_at(entry)
+        if others != self._others:
+            self._others = others
+            self._tell(visible(others) if others else "Nobody else looks at it any more.")
+
+    def _tell(self, words: str) -> None:
+        """Words that nobody has asked for: a question that waits is asked again beneath them."""
+        if self._prompt:
+            self._print(f"\n{words}")
+            self._print(self._prompt, end="")
+        else:
+            self._print(words)
 
     async def _idle(self) -> bool:
         """Waits for a change, or for the end of input. False: nobody answers any more.
@@ -143,6 +162,7 @@ class Lines:
             if entry.ended:
                 self._print("")
                 return None
+            self._tell_of_others(entry)
         line, newline, self._typed = self._typed.partition(b"\n")
         return line.decode("utf-8", "replace").rstrip("\r") if line or newline else None
 

@@ -16,6 +16,7 @@ from stockade_client.errors import AskAlreadyDecided, NoAnswer, NotFound, Stocka
 
 GONE: Final = "The daemon is gone; waiting for it to come back."
 BACK: Final = "The daemon is back."
+_NAMED: Final = 3  # of those who look at one ask; the others are counted
 _VOID: Final = "It has ended: what was shown is no longer what would be done. Nothing was answered."
 
 # How an ask ended, for somebody who was looking at it and did not answer it.
@@ -54,6 +55,7 @@ class Queue:
         self._name = name
         self._group = group
         self._entries: dict[str, Entry] = {}  # those that wait, in the order of asking
+        self._over: set[str] = set()  # ids of those whose answer came back before the daemon's word that they ended
         self._answers: set[asyncio.Task[None]] = set()
         self._looking: tuple[Entry, asyncio.Task[None]] | None = None
         self._changed = asyncio.Event()
@@ -83,11 +85,17 @@ class Queue:
 
     def others_at(self, entry: Entry) -> str:
         """Who else looks at it, in words; empty: nobody does, as far as is known."""
-        latest = entry.latest
-        if not latest.claimed_ms or latest.claimed_name == self._name:
-            return ""
-        known = " ".join(filter(None, [latest.claimed_name, f"({latest.claimed_by})" if latest.claimed_by else ""]))
-        return f"{known or 'somebody'} looks at it too"
+        others = [
+            " ".join(filter(None, [claim.name, f"({claim.by})" if claim.by else ""])) or "somebody"
+            for claim in entry.latest.claims
+            # Where the daemon does not say whose claim it is, it is known by the name.
+            if (claim.claim_id != entry.ask.claim_id if claim.claim_id else claim.name != self._name)
+        ]
+        if len(others) > _NAMED:
+            others[_NAMED:] = [f"{len(others) - _NAMED} more"]
+        if len(others) < 2:
+            return f"{others[0]} looks at it too" if others else ""
+        return f"{', '.join(others[:-1])} and {others[-1]} look at it too"
 
     def answer(self, entry: Entry, allow: bool, reason: str = "") -> None:
         """Sends the answer to exactly what the entry shows; `ended` or `fault` tell what came of it.
@@ -137,6 +145,8 @@ class Queue:
         else:
             words = "You said yes." if allow else f"You said no{f': {reason}' if reason else ''}."
         entry.sending = None
+        if words:
+            self._over.add(entry.ask.ask_id)
         # What a person did here says more than the daemon's word that somebody did something.
         self._end(entry, words or _ending(entry.latest))
 
@@ -178,6 +188,11 @@ class Queue:
     def _told(self, ask: Ask) -> None:
         """The daemon's word of an ask: that it waits, who looks at it, or how it ended."""
         entry = self._entries.get(ask.ask_id)
+        if ask.ask_id in self._over:
+            # Who looks at it was on its way already when the answer came back: it waits no more.
+            if ask.ended:
+                self._over.discard(ask.ask_id)
+            return
         if entry is not None and ask.shown_hash != entry.ask.shown_hash:
             self._end(entry, _VOID)
             entry = None

@@ -8,6 +8,7 @@ from typing import Final
 import click
 
 import stockade_client as client
+from stockade_client.addresses import running_daemon
 from stockade_client.commands import options
 from stockade_client.commands.running import FAILED, OK, a_daemon, allowed, run, the_running_daemon
 from stockade_client.streams import complain
@@ -84,6 +85,8 @@ def command(
                         show(taken_back, as_json=as_json)
                     raise
         show(result, as_json=as_json)
+        if not as_json:
+            _tell_what_is_cut(result, stays=not options.wants_private() and running_daemon() is not None)
         if session_id is None and result.error is not None and result.error.code in _UNSEEN:
             complain(_OF_ITS_OWN)
         if daemon.info.private and result.error is not None and result.error.code == "UNKNOWN_TOOL":
@@ -122,6 +125,20 @@ def show(result: "client.CallResult", *, as_json: bool) -> None:
         print(text, flush=True)
     if result.error is not None:
         complain(str(result.error))
+
+
+def _tell_what_is_cut(result: "client.CallResult", *, stays: bool) -> None:
+    """What the model is shown of a command is shorter than its output may be; a person can read all that is kept."""
+    if result.card.get("view") != "terminal":
+        return
+    for part in ("stdout", "stderr"):
+        whole = result.field(part)
+        if isinstance(whole, str) and whole not in result.text:
+            option = "" if part == "stdout" else f" --part {part}"
+            all_of_it = f"`stockade output {result.call_id}{option}` prints all of it that was kept"
+            if not stays:
+                all_of_it = "`stockade exec` prints all of it, and so does `stockade output` of a daemon that stays"
+            complain(f"{part} is cut here; {all_of_it}")
 
 
 def _show_a_person(result: "client.CallResult", content: str) -> None:

@@ -10,6 +10,7 @@ from stockade_client.calls import Part
 from stockade_client.commands import options
 from stockade_client.commands.exec import write_all
 from stockade_client.commands.running import OK, run, the_running_daemon
+from stockade_client.streams import complain
 
 
 @click.command()
@@ -19,7 +20,7 @@ from stockade_client.commands.running import OK, run, the_running_daemon
     "session_id",
     metavar="NAME",
     callback=options.named,
-    help="Its session; needed where several have a call of this id.",
+    help="Its session; needed where several have a call of this id, except that one under way is taken first.",
 )
 @click.option(
     "--part",
@@ -62,7 +63,10 @@ def command(call_id: str, session_id: str | None, part: str, offset: int, limit:
 async def _session_of(daemon: "client.Daemon", call_id: str) -> str:
     """Raises NotFound, InvalidRequest, with what to do next."""
     found = [each.session_id for each in await daemon.calls() if each.call_id == call_id]
-    if not found:
+    if len(found) == 1:
+        # Others may have had one of this id before; whoever wants theirs has to be told that this is another.
+        complain(f"call {call_id} of session {found[0]}, which is under way; --session NAME has another one's")
+    elif not found:
         for session in await daemon.sessions():
             async with daemon.events(session.session_id, call_id=call_id) as events:
                 async for _ in events:

@@ -66,8 +66,18 @@ class Ask(Face[approvals.Ask]):
         return self._inner.asked_by
 
     @property
+    def claims(self) -> tuple[approvals.Claim, ...]:
+        """All who look at it, this client as well, longest first."""
+        return self._inner.claims
+
+    @property
+    def claim_id(self) -> str:
+        """Of a claim that is made through this object."""
+        return self._inner.claim_id
+
+    @property
     def claimed_ms(self) -> int:
-        """Since when somebody looks at it; 0: nobody does."""
+        """Since when somebody looks at it; 0: nobody does. Of several, the one that has looked longest."""
         return self._inner.claimed_ms
 
     @property

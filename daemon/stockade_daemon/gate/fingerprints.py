@@ -8,6 +8,7 @@ from stockade_daemon.gate.hidden import Hidden
 from stockade_daemon.gate.names import encoded, shown
 from stockade_daemon.gate.paths import resolve
 from stockade_daemon.gate.publish import settled
+from stockade_daemon.gate.scratch import ScratchPaths
 from stockade_daemon.gate.workspace import Workspace
 
 
@@ -21,11 +22,14 @@ class Fingerprint:
     identity: tuple[int, ...]
 
 
-def fingerprint(workspace: Workspace, hidden: Hidden, path: str) -> Fingerprint | None:
-    """Of a regular file of the workspace that is not hidden; None for anything else. Blocks."""
+def fingerprint(workspace: Workspace, hidden: Hidden, scratch: ScratchPaths, path: str) -> Fingerprint | None:
+    """Of a regular file of the workspace that is neither hidden nor scratch; None for anything else. Blocks."""
 
     def look() -> Fingerprint | None:
         with resolve(workspace, path, hidden) as place:
+            # What the workspace has at a scratch path no command runs.
+            if scratch.holds(place.asked) or scratch.holds(place.real):
+                return None
             if place.status is None or hidden.holds(place):
                 return None
             found = take(place)

@@ -15,10 +15,11 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from stockade_daemon.errors import GateRefusal, ToolFailure
-from stockade_daemon.gate import attributes, links, locating, outside, repositories, suggest, trees
+from stockade_daemon.gate import attributes, links, locating, locks, outside, suggest, trees
 from stockade_daemon.gate.content import MAX_FILE_BYTES, Snapshot, require_regular, sealed, take
 from stockade_daemon.gate.decision import admit_edit, plan_edit, plan_write
 from stockade_daemon.gate.effects import mark
+from stockade_daemon.gate.effects.rules import Rules
 from stockade_daemon.gate.effects.transactions import Transactions, restored_effects
 from stockade_daemon.gate.fingerprints import Fingerprint, fingerprint
 from stockade_daemon.gate.hidden import Hidden, not_to_be_written
@@ -32,6 +33,7 @@ from stockade_daemon.gate.paths import Resolved, resolve, spelled
 from stockade_daemon.gate.protected import Protected
 from stockade_daemon.gate.publish import Facts, closed, method_for, publish, read_only, recheck, settled
 from stockade_daemon.gate.refusals import moved, named_as_directory, os_errors, too_large
+from stockade_daemon.gate.scratch import ScratchPaths
 from stockade_daemon.gate.temporary import new_name
 from stockade_daemon.gate.threads import aside, finished
 from stockade_daemon.gate.workspace import Workspace
@@ -65,8 +67,8 @@ class _Look:
 
 
 class Gate:
-    """One session's gate. `protected`: patterns beside those of protected.py; `hidden`: see hidden.py; `told` is called
-    when the session knows something new of a file."""
+    """One session's gate. `protected`: patterns beside those of protected.py; `hidden` and `scratch`: see hidden.py and
+    scratch.py; `told` is called when the session knows something new of a file."""
 
     def __init__(
         self,
@@ -74,23 +76,26 @@ class Gate:
         *,
         protected: tuple[str, ...] = (),
         hidden: tuple[str, ...] = (),
+        scratch: tuple[str, ...] = (),
         told: Callable[[], None] = lambda: None,
     ) -> None:
         self._workspace = workspace
         self._hidden = Hidden(workspace, hidden)
         self._protected = Protected(workspace, protected, hides=self._hidden.hides)
+        self._scratch = ScratchPaths(scratch)
         self._seen = Observations()
         self._looks = outside.Looks()
         self._told = told
         self._handles: dict[str, Observation] = {}
-        self.transactions = Transactions(workspace, self._protected, self._hidden, self._looks)
+        rules = Rules(workspace, self._protected, self._hidden, self._scratch)
+        self.transactions = Transactions(workspace, rules, self._looks)
 
-    def under(self, *, protected: tuple[str, ...], hidden: tuple[str, ...]) -> "Gate":
+    def under(self, *, protected: tuple[str, ...], hidden: tuple[str, ...], scratch: tuple[str, ...] = ()) -> "Gate":
         """The session's gate under other patterns. Both know the same: what either has shown, handed out or committed,
         the other has too."""
-        gate = Gate(self._workspace, protected=protected, hidden=hidden, told=self._told)
+        gate = Gate(self._workspace, protected=protected, hidden=hidden, scratch=scratch, told=self._told)
         gate._seen, gate._handles, gate._looks = self._seen, self._handles, self._looks
-        gate.transactions = self.transactions.under(gate._protected, gate._hidden)
+        gate.transactions = self.transactions.under(gate.transactions)
         return gate
 
     async def read(self, path: str, *, editing: bool = False) -> Opened:
@@ -114,7 +119,7 @@ class Gate:
 
         def keys() -> tuple[Key, list[Key]]:
             with resolve(self._workspace, path) as place:
-                return self._key(place.real), links.keys(place.status)
+                return locks.of_path(self._workspace, place.real), links.keys(place.status)
 
         own, shared = await aside(lambda: settled(keys, encoded(path)))
         async with held(own), held(*shared):
@@ -147,7 +152,10 @@ class Gate:
         Raises GateRefusal FS_* by path, kind and permission; ArgumentsRefusal INVALID_ARGS.
         """
 
-        return await aside(lambda: settled(lambda: locating.locate(self._workspace, self._hidden, path), encoded(path)))
+        def look() -> Located:
+            return locating.locate(self._workspace, self._hidden, self._scratch, path)
+
+        return await aside(lambda: settled(look, encoded(path)))
 
     async def entries(self, path: str, *, first: int, most: int) -> Listed:
         """The names of a directory, without the hidden ones, from number `first` on, `most` of them. Observes nothing.
@@ -156,7 +164,7 @@ class Gate:
         """
 
         def look() -> Listed:
-            return locating.entries(self._workspace, self._hidden, path, first=first, most=most)
+            return locating.entries(self._workspace, self._hidden, self._scratch, path, first=first, most=most)
 
         return await aside(lambda: settled(look, encoded(path)))
 
@@ -248,7 +256,7 @@ class Gate:
         Raises GateRefusal: FS_STALE_VERSION where the disk is no longer as it was decided about, FS_PROTECTED,
         FS_PERMISSION_DENIED, FS_CONFLICT, FS_IO_ERROR.
         """
-        async with trees.shared(self._workspace.path), held(*self._keys(planned.real)):
+        async with trees.shared(self._workspace.place), held(*locks.of_change(self._workspace, planned.real)):
             facts = await aside(lambda: self._recheck(planned))
             async with held(*(links.keys(facts.status) if facts.method == "in place" else [])):
                 return await finished(self._make(planned, facts, begun, committed))
@@ -279,18 +287,18 @@ class Gate:
         known = self._seen.latest(most)
         known = {path: digest for path, digest in known.items() if not self._is_busy(path)}
         # A descriptor of its own: no call keeps the session's from being closed meanwhile.
-        with Workspace(self._workspace.path, os.dup(self._workspace.descriptor)) as workspace:
+        with self._workspace.again() as workspace:
             found = await finished(aside(lambda: self._looks.look(workspace, known, self._hidden)))
         return self._looks.new([each for each in found if not self._is_busy(each.path)], self._seen)
 
     def seen_directories(self, most: int) -> list[str]:
         """The directories of the `most` files observed last, one for each, absolute."""
         parents = (path.rpartition(b"/")[0] for path in self._seen.latest(most))
-        return [os.path.join(self._workspace.path, os.fsdecode(parent)) for parent in parents]
+        return [os.path.join(self._workspace.place, os.fsdecode(parent)) for parent in parents]
 
     async def fingerprints(self, paths: Sequence[str]) -> list[Fingerprint | None]:
         """Of regular files, what tells whether they have changed; None for what is none, or cannot be read."""
-        return await aside(lambda: [fingerprint(self._workspace, self._hidden, path) for path in paths])
+        return await aside(lambda: [fingerprint(self._workspace, self._hidden, self._scratch, path) for path in paths])
 
     def hides(self, path: bytes) -> bool:
         """Whether a name of the workspace is one that this session must not see."""
@@ -353,9 +361,11 @@ class Gate:
         asked = spelled(self._workspace, path)
         if self._hidden.hides(asked):
             raise not_to_be_written(asked) if creating else self._not_found(asked)
+        self._scratch.check(asked, writing=writing)
         with resolve(self._workspace, path, self._hidden) as place:
             if self._holds(place):
                 raise not_to_be_written(place.asked) if creating else self._not_found(place.asked)
+            self._scratch.check(place.real, writing=writing)
             require_regular(place)
             if writing:
                 self._may_write(place)
@@ -382,15 +392,7 @@ class Gate:
             with os_errors("look up", place.asked):
                 self._protected.check_links(place.status, place.asked)
 
-    def _keys(self, real: bytes) -> list[Key]:
-        made = [os.path.join(self._workspace.path, os.fsdecode(each)) for each in repositories.shared(real)]
-        return [self._key(real), *(("repository", each) for each in made)]
-
-    def _key(self, real: bytes) -> Key:
-        # The absolute path, so that sessions on a directory and on one within it share the lock.
-        return "path", os.path.join(self._workspace.path, os.fsdecode(real))
-
     def _is_busy(self, real: bytes) -> bool:
-        if trees.is_held_alone(self._workspace.path):
+        if trees.is_held_alone(self._workspace.place):
             return True
-        return is_held(self._key(real)) or self._looks.leaves_out(self._seen.digest(real))
+        return is_held(locks.of_path(self._workspace, real)) or self._looks.leaves_out(self._seen.digest(real))

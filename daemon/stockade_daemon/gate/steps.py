@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from stockade_daemon.gate.names import encoded
-from stockade_daemon.gate.patterns import ANY_DEPTH, Part, after, fits, parts_of
+from stockade_daemon.path_patterns import ANY_DEPTH, Part, after, fits, parts_of
 
 States: TypeAlias = frozenset[tuple[int, int]]  # a pattern's number, and a place in it
 

@@ -37,59 +37,101 @@ class Arrival:
         self._starts = array("Q")  # of each run, in its own stream
         self._told = [0, 0]  # bytes of each stream that are in the view
         self._held = [0, 0]  # bytes that are kept, and wait for more of their like to be in it
-        self._streams = len(STREAMS)  # that may still grow
+        self._streams = len(STREAMS)  # that may still grow in this attempt
+        self.closed = False  # no more will come
         self._changed = asyncio.Event()
 
     @staticmethod
     def restored(runs: bytes | None, sizes: tuple[int, int]) -> "Arrival":
-        """That of a settled call: `runs` as `kept` gave them, or None where one stream came after the other.
-
-        `sizes` are those of what is kept of each. They count where they differ from the order, which a daemon that was
-        killed did not keep.
-        """
+        """That of a settled call: `runs` as `kept` or `ends` gave them, or None where one stream came after the other.
+        `sizes` are those of what is kept of each."""
         view = Arrival()
-        if runs is not None:
-            ends = array("Q")
-            ends.frombytes(runs[: len(runs) - len(runs) % ends.itemsize])
-            before = 0
-            for number, end in enumerate(ends):
-                view._add(number % 2, min(end - before, sizes[number % 2] - view._told[number % 2]))
-                before = end
-        for part, size in enumerate(sizes):
-            view._add(part, size - view._told[part])
-        view._streams = 0
+        view.restore(runs, sizes)
+        view.close()
         return view
+
+    def restore(self, runs: bytes | None, sizes: tuple[int, int]) -> None:
+        """Has the order that another one had when both streams had ended; nothing was added to this one.
+
+        The last run goes on to its stream's end, and the rest of the other one follows: so much need not be kept. Where
+        bytes of a run are not there (a daemon was killed, power was cut) the view ends: further on nothing would stand
+        where it stood.
+        """
+        self._streams = 0
+        ends = array("Q", runs or b"")
+        before = 0
+        for number, end in enumerate(ends):
+            part, wanted = number % 2, end - before
+            there = min(wanted, sizes[part] - self._told[part])
+            self._add(part, there)
+            if there < wanted:
+                return
+            before = end
+        last = max(0, len(ends) - 1) % 2
+        for part in (last, 1 - last):
+            self._add(part, sizes[part] - self._told[part])
 
     @property
     def size(self) -> int:
         """Bytes in the view."""
         return self._ends[-1] if self._ends else 0
 
-    @property
-    def closed(self) -> bool:
-        """Whether no more will come."""
-        return self._streams <= 0
-
     def kept(self) -> bytes | None:
         """The runs, for `restored`; None where one stream came after the other, which needs no telling."""
         return self._ends.tobytes() if len(self._ends) > len(STREAMS) else None
 
+    def ends(self, begin: int, part: int, count: int) -> "array[int]":
+        """The ends of the runs from number `begin` on that there are when so many more bytes of a stream are kept:
+        offsets in the view."""
+        ends, number = self._ends[begin:], len(self._ends)
+        size = self.size
+        for each, many in self._moves(part, count):
+            if many:
+                while not number or (number - 1) % 2 != each:
+                    ends.append(size)
+                    number += 1
+                size += many
+                ends[-1] = size
+        return ends
+
     def add(self, part: int, count: int) -> None:
         """So many more bytes of a stream are kept."""
-        if not any(self._held) and (len(self._ends) < EXACT or (len(self._ends) - 1) % 2 == part):
-            self._add(part, count)
-        else:
-            self._held[part] += count
-            if sum(self._held) < max(COARSE, self.size // _SHARE):
-                return
-            self._let_go()
-        self._wake()
+        moves = self._moves(part, count)
+        self._held[part] += count
+        for each, many in moves:
+            self._held[each] -= many
+            self._add(each, many)
+        if moves:
+            self._wake()
+
+    def _moves(self, part: int, count: int) -> list[tuple[int, int]]:
+        """What comes into the view when so many more bytes of a stream are kept: of which stream, how many."""
+        last = (len(self._ends) - 1) % 2
+        if not any(self._held) and (len(self._ends) < EXACT or last == part):
+            return [(part, count)]
+        held = list(self._held)
+        held[part] += count
+        if sum(held) < max(COARSE, self.size // _SHARE):
+            return []
+        return [(last, held[last]), (1 - last, held[1 - last])]
 
     def end(self) -> None:
-        """One of the streams has ended."""
+        """One of the streams has ended, for this attempt."""
         self._streams -= 1
-        if self.closed:
-            self._let_go()
+        if not self._streams:
+            last = (len(self._ends) - 1) % 2
+            for each in (last, 1 - last):
+                self._add(each, self._held[each])
+                self._held[each] = 0
+            self._wake()
+
+    def again(self) -> None:
+        """Another attempt begins, with both streams."""
+        self._streams = len(STREAMS)
+
+    def close(self) -> None:
+        """No more will come."""
+        self.closed = True
         self._wake()
 
     def at(self, offset: int) -> Run | None:
@@ -105,12 +147,6 @@ class Arrival:
         while self.size <= offset and not self.closed:
             await self._changed.wait()
         return self.size > offset
-
-    def _let_go(self) -> None:
-        last = (len(self._ends) - 1) % 2
-        for part in (last, 1 - last):
-            self._add(part, self._held[part])
-            self._held[part] = 0
 
     def _add(self, part: int, count: int) -> None:
         if count <= 0:

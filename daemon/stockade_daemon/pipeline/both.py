@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 from stockade_daemon.pipeline.arrival import STREAMS, Arrival
-from stockade_daemon.pipeline.printed import ORDER
+from stockade_daemon.pipeline.kept_bytes import ORDER, order_in
 
 
 class Both:
@@ -36,7 +36,10 @@ async def settled(
     async with AsyncExitStack() as files:
         out, err = [await _stream(files, await kept(part), file_of(part)) for part in STREAMS]
         sizes = (_size(out), _size(err))
-        yield Both(Arrival.restored(await kept(ORDER), sizes), (out, err))
+        order = await kept(ORDER)
+        if order is None:
+            order = await asyncio.to_thread(order_in, file_of(ORDER))
+        yield Both(Arrival.restored(order, sizes), (out, err))
 
 
 async def _stream(files: AsyncExitStack, kept: bytes | None, path: Path) -> bytes | int:

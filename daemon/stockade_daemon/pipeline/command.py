@@ -76,7 +76,7 @@ async def run_command(services: Services, judged: Judged, under_way: CallUnderWa
         "oom": account.oom,
         "limits_hit": list(account.limits_hit),
     }
-    content = await _for_model(under_way, value)
+    content = await _for_model(judged, under_way, value)
     if under_way.bound is not None and not await under_way.bound.ran():
         return outcomes.failed(
             "APPROVAL_MISMATCH",
@@ -156,8 +156,8 @@ def _limited(refusal: Refusal | None, account: Account, limits: Limits) -> Refus
     return ToolFailure("RESOURCE_LIMIT", f"the command reached its limit of {reached}; {_DISCARDED}. {outcomes.LESS}")
 
 
-async def _for_model(under_way: CallUnderWay, value: dict[str, Json]) -> tuple[str, ...]:
-    blocks = await under_way.printed.blocks()
+async def _for_model(judged: Judged, under_way: CallUnderWay, value: dict[str, Json]) -> tuple[str, ...]:
+    blocks = await under_way.printed.blocks(_to_see_more(judged, under_way))
     if value["signal"]:
         blocks.append(f"[killed by signal {value['signal']}]")
     elif value["exit_code"]:
@@ -165,3 +165,14 @@ async def _for_model(under_way: CallUnderWay, value: dict[str, Json]) -> tuple[s
     elif not blocks and value["exit_code"] == 0:
         blocks.append("[no output, exit status 0]")
     return tuple(blocks)
+
+
+def _to_see_more(judged: Judged, under_way: CallUnderWay) -> str:
+    """What a model can do about output that is left out."""
+    if judged.manifest.custom is not None:
+        return "ask for less at once to see all of it"
+    narrower = "to see more, run a command that prints only that part (head, tail, grep)"
+    tools = under_way.live.tools
+    if not judged.session.profile.limits.jobs or (tools and "job" not in tools):
+        return narrower
+    return f"{narrower}, or run it with background and read it by offset with the tool `job`"

@@ -25,8 +25,8 @@ from stockade_daemon.policy.subjects import Finished, Intended, Judged, Transact
 from stockade_daemon.policy.waterfall import Listener, Waterfall
 from stockade_daemon.registry.generations import Generations
 from stockade_daemon.registry.registry import Registry
+from stockade_daemon.sandbox.differing import Hidden
 from stockade_daemon.sandbox.pool import Pool
-from stockade_daemon.sandbox.room import Hidden
 from stockade_daemon.sandbox.worker import Worker
 from stockade_daemon.values import Call, Durability, Json, Outcome, Profile, Session
 
@@ -71,7 +71,7 @@ class LiveSession:
     def under(self, profile: Profile) -> "LiveSession":
         """The same session under another profile."""
         session = replace(self.session, profile=profile)
-        gate = self.gate.under(protected=profile.protected, hidden=profile.hidden)
+        gate = self.gate.under(protected=profile.protected, hidden=profile.hidden, scratch=profile.scratch)
         return replace(self, session=session, gate=gate, barred=None)
 
 
@@ -94,12 +94,20 @@ class CallUnderWay:
     waits_for_worker: bool = False
     settled: asyncio.Event = field(default_factory=asyncio.Event)
     record: CallRecord | None = None  # what the ledger has of it; set before `settled`, None where it cannot record
+    outcome: Outcome | None = None  # what it came to, once it is settled
     dispatched: bool = False  # the body may have run
     begun: asyncio.Event = field(default_factory=asyncio.Event)  # it is recorded that the body may have run
     worker: Worker | None = None  # that runs a command, while it does
     bound: "Bound | None" = None  # to what a yes to its arguments is bound
     card: Mapping[str, Json] | None = None  # the pending one, of the arguments as they stand; None: it cannot be shown
     task: asyncio.Task[None] | None = None
+
+    async def outlive(self, durability: Durability) -> None:
+        """Has what was printed outlive the daemon, as the ledger does: the next one may go on with this call. Raises
+        InfrastructureFailure."""
+        await self.printed.outlive()
+        if durability == "power":
+            await self.printed.sync()
 
     @property
     def stdout(self) -> Output:
@@ -134,8 +142,15 @@ class Services:
     post_execute: Waterfall[Finished, PostDecision]
 
 
-def printed_by(services: Services, live: LiveSession, call_id: str, stop: Stop) -> Printed:
-    """What a call of this session will print, kept as its profile says."""
+def printed_by(services: Services, live: LiveSession, call_id: str, stop: Stop, *, is_job: bool = False) -> Printed:
+    """What a call of this session will print, kept as its profile says. is_job: it goes on in the background."""
     session = live.session
     limits = session.profile.limits
-    return Printed(services.outputs, session.session_id, call_id, limits, lambda: stop.request("output"))
+    return Printed(
+        services.outputs,
+        session.session_id,
+        call_id,
+        limits,
+        lambda: stop.request("output"),
+        is_job=is_job,
+    )

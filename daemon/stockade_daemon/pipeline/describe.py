@@ -5,9 +5,7 @@ registry/custom.py; what it prints is dropped.
 """
 
 import asyncio
-import os
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Final
 
 from stockade_daemon.errors import ConfigurationError
@@ -86,7 +84,7 @@ class Describing:
             async with self._pool.worker(_ROOM, Access.NONE) as worker, asyncio.TaskGroup() as pumps:
                 for descriptor in (worker.stdout, worker.stderr):
                     # Drained, or a file that prints a lot while it is imported would wait forever; kept is nothing.
-                    pumps.create_task(Pump(descriptor, Output(Path(os.devnull), cap=0)).run())
+                    pumps.create_task(Pump(descriptor, Output.nowhere()).run())
                 try:
                     answer = await self._ask(worker, code, seconds)
                 except ConfigurationError as error:

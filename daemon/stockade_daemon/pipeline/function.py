@@ -80,6 +80,10 @@ async def run_function(services: Services, judged: Judged, under_way: CallUnderW
                     each.finish()
     if parked is not None:
         raise parked
+    past = under_way.printed.stopped(judged.session.profile, talk.effects())
+    if past is not None and (outcome.error is None or outcome.error.code == "OUTPUT_LIMIT"):
+        # Also where it had answered before its last output was read: what counts is what it printed.
+        outcome = outcomes.refused(past)
     account = worker.account(talk.ended)
     reached = account.reached(judged.session.profile.limits)
     if talk.hung_up and reached is not None:

@@ -44,6 +44,7 @@ async def edit(
         case Ask(reason):
             staged = Staged(planned, point.name, places)
             around = await bound(services, judged, under_way)
+            await under_way.outlive(services.durability)
             try:
                 await services.approvals.ask(
                     judged.session,

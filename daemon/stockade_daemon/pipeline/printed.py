@@ -1,42 +1,47 @@
 """What a call prints: two streams, the order in which they arrived, and what of it is in the result."""
 
+import logging
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
-from stockade_daemon.errors import Refusal, ToolFailure
-from stockade_daemon.pipeline.arrival import Arrival
-from stockade_daemon.pipeline.output import PARTS, Output, file_of, synced
+from stockade_daemon.errors import InfrastructureFailure, Refusal, ToolFailure
+from stockade_daemon.pipeline.arrival import STREAMS, Arrival
+from stockade_daemon.pipeline.kept_bytes import FILES, ORDER, KeptBytes, file_of
+from stockade_daemon.pipeline.output import Excerpt, Output
 from stockade_daemon.values import Json, Limits, Profile
 
-ORDER: Final = "order"  # the ledger's output part that has the runs of the view of both
+_log = logging.getLogger(__name__)
 BOTH: Final = "both"  # the view of both streams, in the order in which their bytes arrived
-PRINTED: Final = (*PARTS, BOTH)
+PRINTED: Final = (*STREAMS, BOTH)
 _MB: Final = 1024 * 1024
 _IN_VALUE: Final = 64 * 1024  # bytes of each stream
 _FOR_MODEL: Final = 28 * 1024  # of each, so that both stay below the tool's cap and are cut in one place only
 
 
 class Printed:
-    """Written by the call's own task alone, read by any number."""
+    """Written by the call's own task alone, read by any number. What stands at an offset never changes."""
 
-    def __init__(self, outputs: Path, session_id: str, call_id: str, limits: Limits, stop: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        outputs: Path,
+        session_id: str,
+        call_id: str,
+        limits: Limits,
+        stop: Callable[[], None],
+        *,
+        is_job: bool = False,
+    ) -> None:
         """outputs: a private directory; stop: ends the call, where the profile has it end at its cap."""
-        self._outputs, self._session_id, self._call_id = outputs, session_id, call_id
+        self._call_id = call_id
         self._limits = limits
         self._stop = stop
-        self._begin()
-
-    def _begin(self) -> None:
+        self._is_job = is_job
+        out, err, order = (file_of(outputs, session_id, call_id, part) for part in FILES)
         self.arrival = Arrival()
+        self._bytes = KeptBytes((out, err, order), self.arrival)
         self.stdout, self.stderr = (
-            Output(
-                file_of(self._outputs, self._session_id, self._call_id, part),
-                cap=self._limits.output_mb * _MB,
-                arrival=self.arrival,
-                part=number,
-            )
-            for number, part in enumerate(PARTS)
+            Output(self._bytes, self.arrival, number, cap=limits.output_mb * _MB) for number in range(len(STREAMS))
         )
         for each in (self.stdout, self.stderr):
             each.on_past = self._past
@@ -48,9 +53,26 @@ class Printed:
             each.narrow(limits.output_mb * _MB)
 
     def again(self) -> None:
-        """New streams in place of these, which are closed: for another attempt of the same call."""
-        self.close()
-        self._begin()
+        """Another attempt of the same call begins: what it prints stands behind what those before have printed, and
+        the value has the last one's."""
+        for each in (self.stdout, self.stderr, self.arrival):
+            each.again()
+
+    async def outlive(self) -> None:
+        """Has the next daemon find what was printed, while the call waits for somebody's answer."""
+        if not self.stdout.size and not self.stderr.size:
+            return
+        try:
+            async with self.arrival.turn:
+                await self._bytes.to_files()
+        except OSError as error:
+            # A full disk costs the output, not the call.
+            _log.warning("the output of call %s is lost when the daemon ends: %s", self._call_id, error)
+
+    def go_on(self) -> None:
+        """Has what an earlier daemon kept of this call, which has ended but for an answer. Raises OSError."""
+        for each, size in zip((self.stdout, self.stderr), self._bytes.reopen(), strict=True):
+            each.went_on(size)
 
     def of(self, part: str) -> Output:
         """The stream of that name."""
@@ -71,28 +93,36 @@ class Printed:
         run = self.arrival.at(offset)
         if run is None:
             return "", b""
-        stream = PARTS[run.part]
+        stream = STREAMS[run.part]
         return stream, await self.of(stream).read(run.offset, min(size, run.size))
 
     def close(self) -> None:
         """Closes the files; their bytes stay on the disk."""
-        self.stdout.close()
-        self.stderr.close()
+        for each in (self.stdout, self.stderr, self.arrival):
+            each.close()
+        self._bytes.close()
 
     async def sync(self) -> None:
-        """Has what is kept survive a power cut. Raises InfrastructureFailure."""
-        await synced(self.stdout, self.stderr)
+        """Has what is in files survive a power cut. Raises InfrastructureFailure."""
+        try:
+            await self._bytes.sync()
+        except OSError as error:
+            raise InfrastructureFailure(
+                "FS_IO_ERROR", f"the output of the call cannot be synced to the disk: {error.strerror}"
+            ) from error
 
     def small(self) -> dict[str, bytes]:
         """What the ledger keeps: streams that never needed a file, and the order where it has to be told."""
-        parts = {part: data for part in PARTS if (data := self.of(part).small)}
+        if self._bytes.in_files:
+            return {}
+        parts = {part: self._bytes.small(number) for number, part in enumerate(STREAMS)}
         runs = self.arrival.kept()
         return parts if runs is None else {**parts, ORDER: runs}
 
     def stopped(self, profile: Profile, after: str) -> Refusal | None:
         """OUTPUT_LIMIT where more was printed than the profile lets a call print; None elsewhere. `after`: what became
         of its effects."""
-        past = [part for part in PARTS if self.of(part).dropped and not self.of(part).full]
+        past = [part for part in STREAMS if self.of(part).dropped and not self.of(part).full]
         if not past or self._limits.output_past != "stop":
             return None
         return ToolFailure(
@@ -108,21 +138,21 @@ class Printed:
 
     async def value(self) -> dict[str, Json]:
         """The members of a command's value that tell of its output."""
-        out, err = [await self._text(part, _IN_VALUE) for part in PARTS]
+        out, err = [await self._text(part, _IN_VALUE) for part in STREAMS]
         return {
             "stdout": out[0],
             "stderr": err[0],
             "truncated": out[1] or err[1],
-            **{f"{part}_bytes": self.of(part).size + self.of(part).dropped for part in PARTS},
-            **{f"{part}_kept": self.of(part).size for part in PARTS},
+            **{f"{part}_bytes": self.of(part).total for part in STREAMS},
+            **{f"{part}_kept": self.of(part).kept for part in STREAMS},
         }
 
-    async def blocks(self) -> list[str]:
-        """The same for a model: a text of each stream that is not empty."""
-        (out, _), (err, _) = [await self._text(part, _FOR_MODEL) for part in PARTS]
+    async def blocks(self, remedy: str) -> list[str]:
+        """The same for a model: a text of each stream that is not empty. remedy: how what is left out can be seen."""
+        out, err = [(await self._text(part, _FOR_MODEL, remedy))[0] for part in STREAMS]
         return [text for text in (out, f"[stderr]\n{err}" if err else "") if text]
 
-    async def _text(self, part: str, most: int) -> tuple[str, bool]:
+    async def _text(self, part: str, most: int, remedy: str = "") -> tuple[str, bool]:
         """Head and tail as text, with what is left out between them; and whether anything is.
 
         Bytes that are not UTF-8 become U+FFFD; the raw ones stay readable by offset.
@@ -132,13 +162,23 @@ class Printed:
         head, tail = (data.decode("utf-8", "replace") for data in (found.head, found.tail))
         if not found.left_out:
             return (found.head + found.tail).decode("utf-8", "replace"), False
-        return f"{head}\n[{''.join(self._gap(part, output, found.left_out, len(found.head)))}]\n{tail}", True
+        gap = "; ".join(self._gap(part, output, found, remedy))
+        return f"{head}\n[{gap}]\n{tail}", True
 
-    def _gap(self, part: str, output: Output, left_out: int, begin: int) -> Iterator[str]:
-        yield f"{left_out} bytes left out"
+    def _gap(self, part: str, output: Output, found: Excerpt, remedy: str) -> Iterator[str]:
         if output.dropped:
             why = "the disk took no more" if output.full else "limits.output_mb"
-            yield f": {part} has {output.size + output.dropped}, the first {output.size} were kept ({why})"
-        if output.size > begin:
+            yield (
+                f"{found.left_out} bytes left out: {part} has {output.total}, the first {output.kept} were kept ({why})"
+            )
+        else:
+            yield f"{found.left_out} bytes left out"
+        offset = output.begin + len(found.head)
+        there = output.size > offset
+        if not remedy and there:
             option = "" if part == "stdout" else f" --part {part}"
-            yield f"; `stockade output {self._call_id}{option} --offset {begin}` reads on from here"
+            yield f"`stockade output {self._call_id}{option} --offset {offset}` reads on from here"
+        elif remedy and self._is_job and there:
+            yield f'the tool `job` reads on from here: action "read", stream "{part}", offset {offset}'
+        elif remedy:
+            yield remedy

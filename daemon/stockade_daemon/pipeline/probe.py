@@ -72,7 +72,7 @@ async def probe(pool: Pool, profile: Profile, place: Path) -> Probed:
         stack.push_async_callback(asyncio.to_thread, remove_tree, directory)
         root, hidden, protected, unmade = await asyncio.to_thread(_workspace, directory, profile)
         workspace = stack.enter_context(Workspace.open(str(root)))
-        gate = Gate(workspace, protected=profile.protected, hidden=profile.hidden)
+        gate = Gate(workspace, protected=profile.protected, hidden=profile.hidden, scratch=profile.scratch)
         given = {
             "workspace": workspace.path,
             "witness": "" if gate.hides(_WITNESS.encode()) else _WITNESS,
@@ -130,7 +130,7 @@ async def _room(pool: Pool, profile: Profile, workspace: Workspace, gate: Gate) 
     try:
         yield name
     finally:
-        await pool.close_room(name)
+        await pool.close_room(name, for_good=True)
 
 
 @asynccontextmanager

@@ -14,7 +14,7 @@ from typing import Final
 
 from stockade_daemon.errors import InfrastructureFailure
 from stockade_daemon.ledger.ledger import Ledger
-from stockade_daemon.pipeline.output import PARTS, file_of
+from stockade_daemon.pipeline.kept_bytes import FILES, file_of
 
 _log = logging.getLogger(__name__)
 _DAY_S: Final = 24 * 60 * 60
@@ -28,7 +28,7 @@ async def expire(ledger: Ledger, outputs: Path, *, before_ms: int) -> int:
     removed = 0
     for session_id in await ledger.expired(before_ms):
         calls = await ledger.call_ids(session_id)
-        await asyncio.to_thread(_remove, [file_of(outputs, session_id, each, part) for each in calls for part in PARTS])
+        await asyncio.to_thread(_remove, [file_of(outputs, session_id, each, part) for each in calls for part in FILES])
         removed += await ledger.remove_session(session_id, before_ms)
     return removed
 

@@ -55,6 +55,7 @@ class Place:
         self.refused_by: str | None = None  # the principal that took it back, if one did
         self.context: tuple[str, ...] = ()  # for the agent, after all results
         self.held = False  # it waits for results of calls before it
+        self.begun = asyncio.Event()  # it is under way, or never will be
         self.decided = asyncio.Event()  # policy has had its say
         self.settled = asyncio.Event()  # it has its result, and so have all before it
 
@@ -84,6 +85,7 @@ class Place:
     def end(self) -> None:
         """It has its result, or it will get none: whatever waits goes on."""
         self.over()
+        self.begun.set()
         self.settled.set()
 
 

@@ -288,8 +288,10 @@ class Approvals:
             code="APPROVAL_DECIDED",
         )
 
-    def claim(self, ask_id: str, claim_id: str, name: str, seconds: float, *, by: Principal = ITSELF) -> Claim | None:
-        """Shows for so long that somebody looks at an ask; 0 ends that. The claim that is shown now.
+    def claim(
+        self, ask_id: str, claim_id: str, name: str, seconds: float, *, by: Principal = ITSELF
+    ) -> tuple[Claim, ...]:
+        """Shows for so long that somebody looks at an ask; 0 ends that. All its claims as they are now.
 
         Raises RequestError: NOT_FOUND (also what `by` may not see), PERMISSION_DENIED, INVALID_ARGUMENT.
         """
@@ -299,7 +301,7 @@ class Approvals:
         if seconds > 0:
             self._claims.claim(ask_id, claim_id, name, by.name, seconds)
         else:
-            self._claims.end(ask_id, claim_id)
+            self._claims.end(ask_id, claim_id, by.name)
         return self._claims.shown(ask_id)
 
     def close(self) -> None:

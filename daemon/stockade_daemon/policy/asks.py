@@ -42,6 +42,7 @@ class Answer:
 class Claim:
     """That somebody looks at an ask. A hint: it locks nothing."""
 
+    claim_id: str  # the claimer's choice; only together with the principal is it one claim's
     name: str  # the claimer's own word
     by: str  # the principal; empty: not known
     since_ms: int
@@ -62,7 +63,7 @@ class Told:
     """What a watcher hears: an ask, a change of who looks at it, its end; without an ask, that these were all."""
 
     ask: Ask | None
-    claim: Claim | None = None
+    claims: tuple[Claim, ...] = ()  # oldest first
     end: End | None = None
 
 
@@ -83,10 +84,10 @@ class Watcher:
     def sees(self, ask: Ask) -> bool:
         return self.session_id in ("", ask.session_id) and may_answer(self._by, ask.asked_by)
 
-    def tell(self, ask: Ask, claim: Claim | None = None) -> None:
-        """Of an ask, or of a change of its claim. It is told once, however often that changes before it is taken."""
+    def tell(self, ask: Ask, claims: tuple[Claim, ...] = ()) -> None:
+        """Of an ask, or of a change of its claims. It is told once, however often they change before it is taken."""
         if self._changes or ask.ask_id not in self._taken:
-            self._put(ask.ask_id, Told(ask, claim))
+            self._put(ask.ask_id, Told(ask, claims))
 
     def told_all(self) -> None:
         """What waits has been told."""

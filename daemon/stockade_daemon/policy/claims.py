@@ -21,17 +21,16 @@ class _Lease:
 
 
 class Claims:
-    """The claims of all asks. `changed` is called with an ask's id when another claim is the one to show."""
+    """The claims of all asks. `changed` is called with an ask's id when one begins or ends."""
 
     def __init__(self, changed: Callable[[str], None]) -> None:
         self._changed = changed
-        self._leases: dict[str, dict[str, _Lease]] = {}  # by ask and by claim, oldest first
+        # By ask, and by whom and which; oldest first.
+        self._leases: dict[str, dict[tuple[str, str], _Lease]] = {}
 
-    def shown(self, ask_id: str) -> Claim | None:
-        """The oldest one; None: nobody looks at it."""
-        for lease in self._leases.get(ask_id, {}).values():
-            return lease.claim
-        return None
+    def shown(self, ask_id: str) -> tuple[Claim, ...]:
+        """All of an ask's, oldest first; empty: nobody looks at it."""
+        return tuple(lease.claim for lease in self._leases.get(ask_id, {}).values())
 
     def claim(self, ask_id: str, claim_id: str, name: str, by: str, seconds: float) -> None:
         """Begins a claim, or goes on with it. Raises RequestError INVALID_ARGUMENT for a name that cannot be shown."""
@@ -40,31 +39,27 @@ class Claims:
                 "INVALID_ARGUMENT", f"name must be one line of at most {_LONGEST_NAME} characters that can be seen"
             )
         leases = self._leases.setdefault(ask_id, {})
-        timer = asyncio.get_running_loop().call_later(min(seconds, LONGEST_S), self.end, ask_id, claim_id)
-        lease = leases.get(claim_id)
+        lease = leases.get((by, claim_id))
+        if lease is None and len(leases) >= _MOST:
+            return
+        timer = asyncio.get_running_loop().call_later(min(seconds, LONGEST_S), self.end, ask_id, claim_id, by)
         if lease is not None:
             lease.timer.cancel()
             lease.timer = timer
-        elif len(leases) >= _MOST:
-            timer.cancel()
         else:
-            leases[claim_id] = _Lease(Claim(name, by, time.time_ns() // 1_000_000), timer)
-            if len(leases) == 1:
-                self._changed(ask_id)
+            leases[by, claim_id] = _Lease(Claim(claim_id, name, by, time.time_ns() // 1_000_000), timer)
+            self._changed(ask_id)
 
-    def end(self, ask_id: str, claim_id: str) -> None:
+    def end(self, ask_id: str, claim_id: str, by: str) -> None:
         """Ends a claim; one that there is not is nothing."""
         leases = self._leases.get(ask_id, {})
-        lease = leases.get(claim_id)
+        lease = leases.pop((by, claim_id), None)
         if lease is None:
             return
-        shown = self.shown(ask_id)
         lease.timer.cancel()
-        del leases[claim_id]
         if not leases:
             del self._leases[ask_id]
-        if shown is lease.claim:
-            self._changed(ask_id)
+        self._changed(ask_id)
 
     def forget(self, ask_id: str) -> None:
         """The ask has ended."""

@@ -11,6 +11,8 @@ from stockade_daemon.profiles import limit_keys
 from stockade_daemon.profiles.command_rule import MOST as MOST_RULES
 from stockade_daemon.profiles.command_rule import RULE, command_rule
 from stockade_daemon.profiles.patterns import PATTERN, workspace_pattern
+from stockade_daemon.profiles.scratch import PATH as SCRATCH_PATH
+from stockade_daemon.profiles.scratch import scratch
 from stockade_daemon.profiles.secrets import MOST as MOST_SECRETS
 from stockade_daemon.profiles.secrets import secret_file, secret_name
 from stockade_daemon.profiles.shown import mount, system_path
@@ -164,6 +166,14 @@ PROTECTED: Final[Key[tuple[str, ...]]] = Key(
     f"array of {PATTERN}",
     "Names of the workspace that are read but never changed, with all below them: FS_PROTECTED.",
 )
+SCRATCH: Final[Key[tuple[str, ...]]] = Key(
+    "filesystem.scratch",
+    scratch,
+    (),
+    f"array of {SCRATCH_PATH}",
+    "Directories that commands of a session share there, beside the workspace: kept from call to call, never "
+    "committed, gone with the session.",
+)
 TMP_MB = Key(
     "filesystem.tmp_mb",
     whole(1, 65536),
@@ -273,6 +283,7 @@ KEYS: Final[tuple[Key[Any], ...]] = (
     MOUNTS,
     HIDDEN,
     PROTECTED,
+    SCRATCH,
     TMP_MB,
     TMP_INODES,
     SECRETS,

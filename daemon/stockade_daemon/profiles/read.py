@@ -17,6 +17,7 @@ from stockade_daemon import settings, toml_text, trust
 from stockade_daemon.errors import ConfigurationError, Mistake, RequestError
 from stockade_daemon.profiles import chain, keys, limit_keys
 from stockade_daemon.profiles.chain import File
+from stockade_daemon.profiles.scratch import clash
 from stockade_daemon.profiles.widening import widenings
 from stockade_daemon.values import Approval, Budget, Limits, Profile
 
@@ -116,6 +117,16 @@ def effective(files: Sequence[File]) -> Profile:
             '`layers.required` has "net", which `network.mode = "host"` gives up: take it out of the list, or choose '
             "another mode",
         )
+    for key, patterns in ((keys.HIDDEN, profiles[0].hidden), (keys.PROTECTED, profiles[0].protected)):
+        found = clash(profiles[0].scratch, patterns)
+        if found is not None:
+            at = chain.document(files[0]).document
+            path, pattern = found
+            place = next((each for each in (keys.SCRATCH.way, key.way) if each in at.places), keys.EXTENDS.way)
+            at.refuse(
+                place,
+                f'`filesystem.scratch` has "{path}", which `{key.name}` binds with "{pattern}"; take one of them out',
+            )
     if keys.WIDEN.name in chain.document(files[-1]).values:
         chain.document(files[-1]).document.refuse(
             keys.WIDEN.way, "`widen` is of use only beside `extends`; take it out, or extend a profile"
@@ -179,6 +190,7 @@ def _profile(files: Sequence[File]) -> Profile:
         mounts=at[keys.MOUNTS],
         hidden=at[keys.HIDDEN],
         protected=at[keys.PROTECTED],
+        scratch=at[keys.SCRATCH],
         secrets=MappingProxyType(secrets),
         network=at[keys.MODE],
         syscalls=at[keys.SYSCALLS],

@@ -91,6 +91,15 @@ def _unprotected(child: Profile, parent: Profile) -> str:
     return f"lets be changed {', '.join(less)}" if less else ""
 
 
+def _scratch(child: Profile, parent: Profile) -> str:
+    """What is kept there nobody is shown. And where a path is scratch no more, it can be changed in the workspace."""
+    kept = {*child.scratch, *child.protected, *child.hidden}
+    less = [path for path in parent.scratch if path not in kept]
+    more = [path for path in child.scratch if path not in parent.scratch]
+    said = [f"keeps {', '.join(more)}"] if more else []
+    return " and ".join([*said, f"lets be changed in the workspace {', '.join(less)}"] if less else said)
+
+
 def _secrets(child: Profile, parent: Profile) -> str:
     more = [name for name, file in child.secrets.items() if parent.secrets.get(name) != file]
     return f"gives {', '.join(more)}" if more else ""
@@ -109,6 +118,7 @@ RULES: Final[dict[str, Rule]] = {
     keys.MOUNTS.name: _subset("shows", lambda profile: profile.mounts),
     keys.HIDDEN.name: _superset("shows", lambda profile: profile.hidden),
     keys.PROTECTED.name: _unprotected,
+    keys.SCRATCH.name: _scratch,
     keys.TMP_MB.name: _at_most(lambda profile: profile.limits.tmp_mb),
     keys.TMP_INODES.name: _at_most(lambda profile: profile.limits.tmp_inodes),
     keys.SECRETS.name: _secrets,

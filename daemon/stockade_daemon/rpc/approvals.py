@@ -63,7 +63,6 @@ class ApprovalsService(approvals_pb2_grpc.ApprovalsServicer):
         check_call_id(request.claim_id, "claim_id")
         if not request.lease_s >= 0:  # a NaN as well
             raise RequestError("INVALID_ARGUMENT", "lease_s is no number of seconds; 0 ends the claim")
-        shown = self._approvals.claim(request.ask_id, request.claim_id, request.name, request.lease_s, by=me)
-        if shown is None:
-            return approvals_pb2.ClaimResponse()
-        return approvals_pb2.ClaimResponse(claimed_ms=shown.since_ms, claimed_by=shown.by, claimed_name=shown.name)
+        return wire.claims(
+            self._approvals.claim(request.ask_id, request.claim_id, request.name, request.lease_s, by=me)
+        )

@@ -7,6 +7,10 @@ connected (SO_PEERCRED, socket(7), unix(7)), and the token stands for that uid.
 Nobody is waited for, so a peer that hangs holds nothing. A uid gets the same token until half of its life is over, so
 one that asks all the time holds no more than two. When many come at once they are taken in small groups, with pauses,
 in which everybody else's requests go on.
+
+The socket's name may go while the daemon runs: somebody cleans up a directory, or binds another socket in its place.
+That is looked at whenever a request comes that lacks a token which counts. Where nothing has the name, the daemon then
+listens there anew; what something else has is left alone, and told of, in the log and to whoever wants a token.
 """
 
 import asyncio
@@ -87,9 +91,11 @@ def _name(token: str) -> str:
 class Broker:
     """Gives the tokens."""
 
-    def __init__(self, tokens: LocalTokens, listening: socket.socket) -> None:
+    def __init__(self, tokens: LocalTokens, path: Path) -> None:
         self._tokens = tokens
-        self._listening = listening
+        self._path = path
+        self._listening, self._made = _listen(path)
+        self._taken = False  # by something else, and said so
         self._loop = asyncio.get_running_loop()
         self._pause: asyncio.TimerHandle | None = None
         self._troubled = False  # and said so
@@ -98,23 +104,51 @@ class Broker:
 
     @classmethod
     @contextmanager
-    def serving(cls, tokens: LocalTokens, path: Path) -> Iterator[None]:
+    def serving(cls, tokens: LocalTokens, path: Path) -> Iterator["Broker"]:
         """Serves on `path`, which anybody may connect to who can reach it. Raises ConfigurationError."""
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK) as listening:
-            try:
-                listening.bind(os.fspath(path))
-                path.chmod(0o666)
-                listening.listen(_BACKLOG)
-            except OSError as error:
-                raise ConfigurationError(
-                    f"{path}: cannot listen here: {error.strerror}; choose another path with --socket"
-                ) from error
-            broker = cls(tokens, listening)
-            broker._go_on()
-            try:
-                yield
-            finally:
-                broker._stop()
+        try:
+            broker = cls(tokens, path)
+        except OSError as error:
+            raise ConfigurationError(
+                f"{path}: cannot listen here: {error.strerror}; choose another path with --socket"
+            ) from error
+        broker._go_on()
+        try:
+            yield broker
+        finally:
+            broker._stop()
+            broker._listening.close()
+
+    def fault(self) -> str:
+        """Why nobody reaches this broker by its path, and what to do; empty where one does, by now perhaps."""
+        try:
+            found = self._path.lstat()
+        except FileNotFoundError:
+            return self._again()
+        except OSError as error:
+            return f"{self._path} cannot be looked at: {error.strerror}; have its admin see to its directory"
+        if (found.st_dev, found.st_ino) == self._made:
+            self._taken = False
+            return ""
+        if not self._taken:
+            self._taken = True
+            _log.error(
+                "nobody gets a token: %s is not this daemon's socket any more; remove what is there by now", self._path
+            )
+        return f"{self._path} is not this daemon's socket any more; have its admin remove what is there by now"
+
+    def _again(self) -> str:
+        try:
+            listening, made = _listen(self._path)
+        except OSError as error:
+            _log.error("nobody gets a token: %s is gone, and cannot be made again: %s", self._path, error.strerror)
+            return f"{self._path} is gone and cannot be made again ({error.strerror}); have its admin start it again"
+        self._stop()
+        self._listening.close()
+        self._listening, self._made, self._taken = listening, made, False
+        self._go_on()
+        _log.warning("%s was gone, and is made again; clean-ups of its directory should leave it alone", self._path)
+        return ""
 
     def _go_on(self) -> None:
         self._pause = None
@@ -160,6 +194,20 @@ class Broker:
             except OverflowError:
                 said = {"error": "too many users have a token at present; ask again in a minute"}
         return json.dumps(said).encode() + b"\n"
+
+
+def _listen(path: Path) -> tuple[socket.socket, tuple[int, int]]:
+    """A socket that listens at `path`, and device and inode of its name. Raises OSError."""
+    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+    try:
+        listening.bind(os.fspath(path))
+        path.chmod(0o666)
+        made = path.lstat()
+        listening.listen(_BACKLOG)
+    except BaseException:
+        listening.close()
+        raise
+    return listening, (made.st_dev, made.st_ino)
 
 
 def _overflow_uid() -> int:

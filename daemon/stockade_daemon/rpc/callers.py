@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from stockade_daemon.errors import RequestError
 from stockade_daemon.principals import Identity, broker
-from stockade_daemon.rpc.broker import PREFIX, LocalTokens
+from stockade_daemon.rpc.broker import PREFIX, Broker, LocalTokens
 from stockade_daemon.rpc.certificates import Certificates
 from stockade_daemon.rpc.tokens import TokenFiles
 from stockade_daemon.values import Principal
@@ -29,6 +29,7 @@ class Callers:
         self._socket = socket
         self.certificates: Certificates | None = None  # of the address that listens with TLS, once there is one
         self.local = LocalTokens(identity.token_s)
+        self.broker: Broker | None = None  # who gives them, once there is one
         self.shared = identity.shared
         self.owner = identity.of_uid(os.geteuid(), os.geteuid())
 
@@ -83,6 +84,9 @@ class Callers:
         raise _unknown("nobody is known here without a token; send the one that the admin gave you")
 
     def _broker(self) -> str:
+        fault = self.broker.fault() if self.broker is not None else ""
+        if fault:
+            return f"{fault}, or send one that the admin gave you"
         return f"connect to {broker(self._socket)}, which sends one, or send the one that its admin gave you"
 
 

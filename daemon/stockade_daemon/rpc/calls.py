@@ -145,7 +145,7 @@ class CallsService(calls_pb2_grpc.CallsServicer):
         self, request: calls_pb2.ReadOutputRequest, part: str, offset: int
     ) -> AsyncGenerator[calls_pb2.OutputChunk, None]:
         if part in PRINTED:
-            running = self._engine.running_output(request.session_id, request.call_id)
+            running = await self._engine.running_output(request.session_id, request.call_id, begun=request.follow)
             if running is not None:
                 while await running.more(part, offset) if request.follow else running.size(part) > offset:
                     stream, data = await running.read(part, offset, _CHUNK)

@@ -106,7 +106,7 @@ async def serving(
         os.umask(mask)
     if listening is not None:
         addresses.append(_listen(server, listening.address, certificates))
-    with Broker.serving(callers.local, broker(socket)) if callers.shared else nullcontext():
+    with Broker.serving(callers.local, broker(socket)) if callers.shared else nullcontext() as callers.broker:
         await server.start()
         for name in ["", *names]:
             await health.set(name, health_pb2.HealthCheckResponse.SERVING)

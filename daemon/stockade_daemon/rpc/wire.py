@@ -16,7 +16,7 @@ from stockade_daemon.errors import Busy, ConfigurationError, InfrastructureFailu
 from stockade_daemon.ledger.records import CallRecord, SessionRecord
 from stockade_daemon.ledger.versions import version_of
 from stockade_daemon.pipeline.listing import Listed
-from stockade_daemon.policy.asks import How, Told
+from stockade_daemon.policy.asks import Claim, How, Told
 from stockade_daemon.profiles.read import own_tightening
 from stockade_daemon.values import Event, Finding, Json, Layer, Manifest, ProfileFinding
 
@@ -95,6 +95,7 @@ def session(record: SessionRecord, owner: str) -> sessions_pb2.Session:
         tightening=own_tightening(record.profile_text),
         tools=record.tools,
         principal=owner,
+        workspace_view="copy" if record.on_copy else "itself",
     )
 
 
@@ -144,13 +145,27 @@ def told(news: Told) -> approvals_pb2.Ask:
         expires_ms=news.ask.expires_ms,
         asked_by=news.ask.asked_by,
     )
-    if news.claim is not None:
-        message.claimed_ms, message.claimed_by = news.claim.since_ms, news.claim.by
-        message.claimed_name = news.claim.name
+    _claimed(message, news.claims)
     if news.end is not None:
         message.ended, message.ended_ms = _ENDS[news.end.how], news.end.at_ms
         message.ended_by, message.ended_reason = news.end.by, news.end.reason
     return message
+
+
+def claims(shown: tuple[Claim, ...]) -> approvals_pb2.ClaimResponse:
+    response = approvals_pb2.ClaimResponse()
+    _claimed(response, shown)
+    return response
+
+
+def _claimed(message: approvals_pb2.Ask | approvals_pb2.ClaimResponse, shown: tuple[Claim, ...]) -> None:
+    """Who looks at an ask; the first one also where clients of before look for it."""
+    for claim in shown[:1]:
+        message.claimed_ms, message.claimed_by, message.claimed_name = claim.since_ms, claim.by, claim.name
+    message.claims.extend(
+        approvals_pb2.AskClaim(claim_id=claim.claim_id, since_ms=claim.since_ms, by=claim.by, name=claim.name)
+        for claim in shown
+    )
 
 
 def call(record: CallRecord, waiting_for: str, value: bytes | None, card: Mapping[str, Json] | None) -> calls_pb2.Call:

@@ -1,9 +1,12 @@
-"""Covers: one more layer over the workspace, in which hidden names are marked as deleted.
+"""Covers: one more layer over the workspace, in which hidden names are marked as deleted, and mount points are made.
 
 An overlay shows nothing of a name that a layer above marks with a whiteout (overlayfs, "whiteouts and opaque
 directories"), whatever becomes of it below, and its own writable layer can at most put something new in its place. So
 no byte of what is covered is reachable from a view, by no name and no descriptor. A directory that leads to a whiteout
 is repeated with its attributes, because an overlay takes those from the uppermost layer.
+
+A mount point is a directory of this layer, so that it is there whatever the workspace has in its place, and nothing of
+it is ever a change to the workspace. It is made where its directory is, since a cover adds no other names.
 """
 
 import errno
@@ -12,48 +15,88 @@ import stat
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
+from typing import Final
+
+_DIRECTORY: Final = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 # Owner and group as the workspace's file system has them, to what they are for workers.
 Ids = Callable[[int, int], tuple[int, int]]
 
 
 def build(
-    place: Path, workspace: str, names: Iterable[bytes], *, identity: tuple[int, int], ids: Ids
-) -> tuple[bytes, ...]:
-    """Fills the empty directory `place` for the names, which are relative to the workspace; returns those it covers.
+    place: Path,
+    workspace: str,
+    names: Iterable[bytes],
+    points: Iterable[bytes] = (),
+    *,
+    identity: tuple[int, int],
+    ids: Ids,
+) -> tuple[tuple[bytes, ...], tuple[bytes, ...]]:
+    """Fills the empty directory `place` for the names to be covered and the mount points to be made, which are relative
+    to the workspace, none below another; returns those that it has.
 
-    A name whose directory is no directory any more is not covered. Raises OSError where a whiteout cannot be made, on
+    A name whose directory is no directory any more it has not. Raises OSError where a whiteout cannot be made, on
     a file system without device nodes, and where the workspace is no longer the directory of that device and inode.
     """
     top = os.stat(workspace)
     if (top.st_dev, top.st_ino) != identity:
         raise OSError(errno.ESTALE, "the workspace was moved or replaced; open the session again", workspace)
-    covered = []
-    root = os.fsencode(place)
-    made = {root: top}
+    made = {os.fsencode(place): top}
+    covered, pointed = [], []
     for name in names:
-        *above, last = name.split(b"/")
-        held = os.open(workspace, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-        there = root
-        try:
-            for part in above:
-                deeper = os.open(part, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=held)
-                os.close(held)
-                held = deeper
-                there = os.path.join(there, part)
-                if there not in made:
-                    os.mkdir(there, 0o700)
-                    made[there] = os.fstat(held)
-        except (FileNotFoundError, NotADirectoryError):
-            continue
-        finally:
-            os.close(held)
-        os.mknod(os.path.join(there, last), stat.S_IFCHR, os.makedev(0, 0))
-        covered.append(name)
+        there = _above(made, os.fsencode(place), workspace, name)
+        if there is not None:
+            os.mknod(there, stat.S_IFCHR, os.makedev(0, 0))
+            covered.append(name)
+    for name in points:
+        there = _above(made, os.fsencode(place), workspace, name)
+        if there is not None:
+            os.mkdir(there, 0o755)
+            pointed.append(name)
     # Inner ones first, and when nothing is made any more: that would change their times, and a mode may forbid it.
     for directory, found in reversed(made.items()):
         _like(directory, found, ids)
-    return tuple(covered)
+    return tuple(covered), tuple(pointed)
+
+
+def with_directory(workspace: str, names: Iterable[bytes]) -> tuple[bytes, ...]:
+    """Those of the names whose directory is there now, and reached through no link."""
+    return tuple(name for name in names if _is_reached(workspace, name))
+
+
+def _above(made: dict[bytes, os.stat_result], root: bytes, workspace: str, name: bytes) -> bytes | None:
+    """The place of a name in the layer, the directories above it made and added to `made`; None where one is none."""
+    *above, last = name.split(b"/")
+    held = os.open(workspace, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    there = root
+    try:
+        for part in above:
+            deeper = os.open(part, _DIRECTORY, dir_fd=held)
+            os.close(held)
+            held = deeper
+            there = os.path.join(there, part)
+            if there not in made:
+                os.mkdir(there, 0o700)
+                made[there] = os.fstat(held)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    finally:
+        os.close(held)
+    return os.path.join(there, last)
+
+
+def _is_reached(workspace: str, name: bytes) -> bool:
+    held = os.open(workspace, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for part in name.split(b"/")[:-1]:
+            deeper = os.open(part, _DIRECTORY, dir_fd=held)
+            os.close(held)
+            held = deeper
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    finally:
+        os.close(held)
+    return True
 
 
 def _like(directory: bytes, found: os.stat_result, ids: Ids) -> None:

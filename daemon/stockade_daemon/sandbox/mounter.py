@@ -125,10 +125,9 @@ class Mounter:
             raise NamespacesRefused(failure.code, failure.message)
         return channel
 
-    async def make(self, kind: str, arguments: dict[str, Any]) -> int:
-        """A request that is answered with one descriptor, which the caller closes."""
-        frame = await self.ask(kind, arguments)
-        return frame.descriptors[0]
+    async def make(self, kind: str, arguments: dict[str, Any]) -> tuple[int, ...]:
+        """A request that is answered with descriptors, which the caller closes."""
+        return (await self.ask(kind, arguments)).descriptors
 
 
 async def _end(process: asyncio.subprocess.Process, channel: FrameChannel) -> None:

@@ -3,17 +3,20 @@
 import asyncio
 import logging
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from stockade_daemon.errors import ConfigurationError, SandboxFailure
 from stockade_daemon.sandbox import uids
 from stockade_daemon.sandbox.cgroups import Cgroups
+from stockade_daemon.sandbox.differing import Hidden
 from stockade_daemon.sandbox.mounter import IN_PLACE, Mounter, NamespacesRefused
-from stockade_daemon.sandbox.room import Hidden, Place, Room
+from stockade_daemon.sandbox.room import Place, Room
 from stockade_daemon.sandbox.scratch import ScratchRoom
+from stockade_daemon.sandbox.session_scratch import SessionScratch
 from stockade_daemon.sandbox.survey import Survey, survey
 from stockade_daemon.sandbox.worker import Worker
 from stockade_daemon.values import Access, Layer, Profile
@@ -27,6 +30,7 @@ _MOST_BESIDE = 4  # rooms of a session for calls under other profiles, kept for 
 class _Rooms:
     """One session's: that of its profile, and those of calls under another one."""
 
+    session_id: str
     place: Place | None
     current: str  # the digest of the session's profile
     by_digest: dict[str, Room] = field(default_factory=dict)
@@ -44,12 +48,14 @@ class Pool:
         self,
         mounter: Mounter,
         scratch: ScratchRoom,
+        kept: SessionScratch,
         allotment: uids.UidAllotment,
         cgroups: Cgroups,
         tasks: asyncio.TaskGroup,
     ) -> None:
         self._mounter = mounter
         self._scratch = scratch
+        self._kept = kept
         self._uids = allotment
         self._cgroups = cgroups
         self._tasks = tasks
@@ -64,7 +70,7 @@ class Pool:
 
         `cgroups` is false in tests that show how things are without control groups.
         """
-        places = {name: state / name for name in ("mounts", "scratch")}
+        places = {name: state / name for name in ("mounts", "scratch", "session-scratch")}
         for place in places.values():
             try:
                 place.mkdir(mode=0o700, exist_ok=True)
@@ -79,7 +85,9 @@ class Pool:
             _mounter(places["mounts"]) as (mounter, host_uids),
             asyncio.TaskGroup() as tasks,
         ):
-            pool = cls(mounter, scratch, uids.UidAllotment(host_uids), groups, tasks)
+            allotment = uids.UidAllotment(host_uids)
+            kept = SessionScratch(places["session-scratch"], allotment.of_nobody)
+            pool = cls(mounter, scratch, kept, allotment, groups, tasks)
             sweeper = tasks.create_task(pool._retire_idle())
             try:
                 yield pool
@@ -97,7 +105,7 @@ class Pool:
         `hidden` looks for the names of the place that views must not show, each time that one is made. The room of
         another profile that the session had before is closed when its last call is over.
         """
-        rooms = self._sessions.setdefault(session_id, _Rooms(place, profile.digest))
+        rooms = self._sessions.setdefault(session_id, _Rooms(session_id, place, profile.digest))
         self._room(rooms, profile, hidden)
         if profile.digest != rooms.current:
             rooms.current = profile.digest
@@ -107,13 +115,29 @@ class Pool:
             for digest in list(rooms.by_digest):
                 self._leave(rooms, digest)
 
-    async def close_room(self, session_id: str) -> None:
-        """Closes all rooms of a session."""
+    async def close_room(self, session_id: str, *, for_good: bool = False) -> None:
+        """Closes all rooms of a session. `for_good`: it does not come back, and what it kept as scratch goes."""
         rooms = self._sessions.pop(session_id, None)
         if rooms is not None:
             async with AsyncExitStack() as stack:
                 for room in rooms.by_digest.values():
                     stack.push_async_callback(room.close)
+        if for_good:
+            try:
+                gone = await self._kept.drop(session_id)
+            except OSError:
+                _log.exception("what session %s kept stays until the next start", session_id)
+            else:
+                self._removed([gone] if gone is not None else [])
+
+    async def tidy(self, is_open: Callable[[str], Awaitable[bool]]) -> None:
+        """After a start: what sessions kept that are open no more goes. Raises ConfigurationError."""
+        self._removed(await self._kept.left(is_open))
+
+    def _removed(self, gone: Sequence[Path]) -> None:
+        # Nobody waits: it may be a million files, and the names are free already.
+        for each in gone:
+            self._tasks.create_task(_removed(self._kept, each))
 
     @asynccontextmanager
     async def worker(
@@ -124,12 +148,14 @@ class Pool:
         profile: Profile | None = None,
         hidden: Hidden = None,
         follow: bool = False,
+        job: bool = False,
     ) -> AsyncIterator[Worker]:
         """A worker for one call. Afterwards it is ended in the background and another is prepared in its place.
 
         `profile` and `hidden` are the call's, where they need not be the session's of now. The room of an earlier one
         is closed when the last call in it is over; that of a narrower one stays for a while, as others may want it.
-        `follow`: where the worker's view of the workspace is for looking, it goes on to show what others change.
+        `follow`: where the worker's view of the workspace is for looking, it goes on to show what others change. `job`:
+        what is scratch is there for it all the same.
 
         Raises SandboxFailure. A caller that needs what the worker wrote waits for `worker.gone()` itself. One that is
         cancelled while it waits for the worker goes at once; the worker is then for the next call.
@@ -142,7 +168,7 @@ class Pool:
         room.busy += 1
         try:
             # A task of its own, because what is half made must not be dropped: a process, mounts, a host uid.
-            taking = self._tasks.create_task(_taken(room, access, follow))
+            taking = self._tasks.create_task(_taken(room, access, follow=follow, job=job))
             try:
                 worker = await asyncio.shield(taking)
             except asyncio.CancelledError:
@@ -175,6 +201,7 @@ class Pool:
                 uids=self._uids,
                 cgroups=self._cgroups,
                 hidden=hidden,
+                keeping=partial(self._kept.make, rooms.session_id),
             )
         return room
 
@@ -209,7 +236,7 @@ class Pool:
                 found = await asyncio.to_thread(path.stat)
                 place = Place(str(path), found.st_dev, found.st_ino)
             self.open_room(name, profile, place)
-            stack.push_async_callback(self.close_room, name)
+            stack.push_async_callback(self.close_room, name, for_good=True)
             async with self.worker(name, access) as worker:
                 return worker.layers
 
@@ -276,10 +303,10 @@ async def _mounter(place: Path) -> AsyncIterator[tuple[Mounter, uids.UidRange | 
         yield mounter, host_uids
 
 
-async def _taken(room: Room, access: Access, follow: bool) -> Worker | Exception:
+async def _taken(room: Room, access: Access, *, follow: bool, job: bool) -> Worker | Exception:
     """Returned, not raised: in a task group that would end everything else."""
     try:
-        return await room.take(access, follow=follow)
+        return await room.take(access, follow=follow, job=job)
     except Exception as error:
         return error
 
@@ -292,6 +319,13 @@ async def _keep(room: Room, access: Access, taking: asyncio.Task[Worker | Except
             await room.keep(access, taken)
         except Exception:
             _log.exception("a worker that nobody wanted could not be put away")
+
+
+async def _removed(kept: SessionScratch, gone: Path) -> None:
+    try:
+        await kept.remove(gone)
+    except OSError:
+        _log.exception("what a session kept could not be removed; the next start tries again")
 
 
 async def _closed(room: Room) -> None:

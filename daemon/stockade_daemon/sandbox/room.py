@@ -11,21 +11,23 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from stockade_daemon.errors import SandboxFailure
-from stockade_daemon.sandbox import covers, in_place
+from stockade_daemon.sandbox import covers, differing, in_place
 from stockade_daemon.sandbox import layers as layer_rules
 from stockade_daemon.sandbox.cgroups import Cgroups
 from stockade_daemon.sandbox.channel import ChannelClosed
+from stockade_daemon.sandbox.differing import Differing, Hidden
 from stockade_daemon.sandbox.mounter import IN_PLACE, Mounter
 from stockade_daemon.sandbox.plan import Plan, plan
 from stockade_daemon.sandbox.scratch import Scratch, ScratchRoom
+from stockade_daemon.sandbox.session_scratch import Kept
 from stockade_daemon.sandbox.template import Template
 from stockade_daemon.sandbox.uids import UidAllotment
 from stockade_daemon.sandbox.worker import Cover, Ends, Worker
 from stockade_daemon.values import Access, Profile
 
 _log = logging.getLogger(__name__)
-# Looks for the names of the workspace that views must not show, in a thread. Raises OSError. None: there are none.
-Hidden: TypeAlias = Callable[[], tuple[bytes, ...]] | None
+# Makes the directories that a session keeps, in a thread. Raises OSError.
+Keeping: TypeAlias = Callable[[tuple[str, ...]], tuple[Kept, ...]]
 _ENDING_S = 1.0  # how much later than its workers a template may end
 _TRIES = 5  # to cover names in directories that somebody moves
 # Where id-mapped mounts are not to be had: an old kernel, a file system that does not know them, a user namespace,
@@ -40,6 +42,7 @@ class Place:
     path: str
     device: int
     inode: int
+    inside: str = ""  # where workers have it; empty: at the same path
 
 
 def namespaces_of_this_process() -> dict[str, int]:
@@ -61,6 +64,7 @@ class Room:
         uids: UidAllotment,
         cgroups: Cgroups,
         hidden: Hidden,
+        keeping: Keeping,
     ) -> None:
         self._key = key
         self._profile = profile
@@ -70,6 +74,9 @@ class Room:
         self._uids = uids
         self._cgroups = cgroups
         self._hidden = hidden
+        self._keeping = keeping
+        self._kept = 0  # how many directories the mounter keeps for the session's scratch
+        self._unkept = ""  # why it cannot
         self._owner: tuple[int, int] | None = None  # of the workspace, where it looks like the worker
         self._uid: int | None = None
         self._template: Template | None = None
@@ -83,12 +90,13 @@ class Room:
         self.used = asyncio.get_running_loop().time()
         self.busy = 0
 
-    async def take(self, access: Access, *, follow: bool = False) -> Worker:
-        """A sealed worker that has had no job. `follow`: a view for looking shows what others change meanwhile.
+    async def take(self, access: Access, *, follow: bool = False, job: bool = False) -> Worker:
+        """A sealed worker that has had no job. `follow`: a view for looking shows what others change meanwhile. `job`:
+        a command runs in it for which what is scratch has to be there, though its view be for looking.
 
         Raises SandboxFailure.
         """
-        worker = await self._taken(access)
+        worker = await self._taken(access, job=job)
         if follow:
             try:
                 await worker.follow(self._mounter)
@@ -101,13 +109,15 @@ class Room:
                 raise
         return worker
 
-    async def _taken(self, access: Access) -> Worker:
+    async def _taken(self, access: Access, *, job: bool) -> Worker:
         self.used = asyncio.get_running_loop().time()
-        names = await self._names(access) if self._prepared[access] else ()
+        if job and access is Access.READ and self._profile.scratch:
+            return await self._make(access, job=True)  # those that are prepared are for functions
+        wanted = await self._differing(access) if self._prepared[access] else Differing()
         while self._prepared[access]:
             worker = self._prepared[access].pop()
             # What is hidden by name may have come since its view was made.
-            if worker.alive() and worker.cover.names == names:
+            if worker.alive() and worker.cover.differing == wanted:
                 return worker
             await worker.close()
         return await self._make(access)
@@ -124,22 +134,27 @@ class Room:
         else:
             self._prepared[access].append(worker)
 
-    async def _names(self, access: Access) -> tuple[bytes, ...]:
-        """The names that a view has to cover now. Raises SandboxFailure."""
-        if access is Access.NONE or self._place is None or self._hidden is None:
-            return ()
+    async def _differing(self, access: Access, *, job: bool = False) -> Differing:
+        """How a view has to differ from the workspace now. Raises SandboxFailure."""
+        scratch, hidden = self._profile.scratch, self._hidden
+        if access is Access.NONE or self._place is None or not (scratch or hidden):
+            return Differing()
+        path, shown = self._place.path, job or access is Access.OVERLAY
         try:
-            return await asyncio.to_thread(self._hidden)
+            if differing.is_known(hidden, scratch):
+                return differing.look(None, path, scratch, shown=shown)
+            return await asyncio.to_thread(differing.look, hidden, path, scratch, shown=shown)
         except OSError as error:
             raise SandboxFailure(
-                "SANDBOX_FAILED", f"what profile {self._profile.name} hides cannot be looked for: {error}"
+                "SANDBOX_FAILED",
+                f"what profile {self._profile.name} hides, or calls scratch, cannot be looked for: {error}",
             ) from error
 
     @property
     def _in_place(self) -> bool:
         return self._mounter.mode == IN_PLACE
 
-    async def _make(self, access: Access) -> Worker:
+    async def _make(self, access: Access, *, job: bool = False) -> Worker:
         if self._in_place:
             in_place.refuse(access)
         for attempt in (1, 2):
@@ -148,7 +163,7 @@ class Room:
                 await self.retire(template)  # its mounts went with the mounter that made them
             try:
                 template = await self._started()
-                return await self._spawn(template, access)
+                return await self._spawn(template, access, job=job)
             except ChannelClosed as error:
                 if self._closed:
                     raise SandboxFailure("SANDBOX_FAILED", "the session is closing; nothing was run") from error
@@ -183,7 +198,8 @@ class Room:
             return in_place.plan(self._profile, host_uid=self._uid)
         if self._place is not None:
             await self._attach(self._place, stack)
-        workspace = self._place.path if self._place is not None else None
+            await self._keep_scratch()
+        workspace = (self._place.inside or self._place.path) if self._place is not None else None
         return plan(self._profile, workspace=workspace, host_uid=self._uid)
 
     async def _attach(self, place: Place, stack: AsyncExitStack) -> None:
@@ -205,30 +221,58 @@ class Room:
             self._owner = None
         stack.push_async_callback(self._forget)
 
+    async def _keep_scratch(self) -> None:
+        """Has the mounter keep the session's scratch as well, owned by the worker of now."""
+        self._kept, self._unkept = 0, ""
+        if not self._profile.scratch:
+            return
+        try:
+            for number, each in enumerate(await asyncio.to_thread(self._keeping, self._profile.scratch)):
+                request = {"key": self._key, "number": number, "path": each.place}
+                request |= {"device": each.device, "inode": each.inode, "worker": self._uid}
+                await self._mounter.ask("scratch", {**request, "owner": None if self._uid is None else each.owner})
+                self._kept += 1
+        except OSError as error:
+            # Functions do without.
+            self._unkept = (
+                f"profile {self._profile.name} has `filesystem.scratch`, and the directories for it cannot be mounted: "
+                f"{error}. A daemon of root needs a state directory on a file system that knows id-mapped mounts "
+                "(ext4, xfs, btrfs, tmpfs): choose another --state, or take the key out of the profile"
+            )
+            _log.warning("%s", self._unkept)
+
     async def _forget(self) -> None:
         # A mounter that was started again has nothing to forget.
         with suppress(OSError, ChannelClosed):
-            await self._mounter.ask("forget", {"key": self._key})
+            await self._mounter.ask("forget", {"key": self._key, "scratch": list(range(self._kept))})
 
-    async def _spawn(self, template: Template, access: Access) -> Worker:
+    async def _spawn(self, template: Template, access: Access, *, job: bool) -> Worker:
         scratch: Scratch | None = None
-        mount: int | None = None
+        mounts: tuple[int, ...] = ()
         pidfd = -1
         cover = Cover()
         ends = Ends()
         try:
             if access is not Access.NONE and self._place is not None:
-                cover = await self._cover(access, self._place)
-                request = {"key": self._key, "cover": str(cover.layer.path) if cover.layer is not None else None}
+                cover = await self._cover(access, self._place, job=job)
+                request = {
+                    "key": self._key,
+                    "cover": str(cover.layer.path) if cover.layer is not None else None,
+                    "scratch": self._numbers(cover.differing.points),
+                }
                 if access is Access.OVERLAY:
                     scratch = self._scratch.make(mode=self._mode, uid=self._uid)
-                    mount = await self._mounter.make("overlay", {**request, "scratch": str(scratch.path)})
+                    mounts = await self._mounter.make("overlay", {**request, "layers": str(scratch.path)})
                 else:
-                    mount = await self._mounter.make("view", request)
+                    mounts = await self._mounter.make("view", request)
             if self._uid is not None and not self._in_place:  # there nothing can be opened by such a name
                 ends.give_to(self._uid)
-            given = (*ends.inner(), *(() if mount is None else (mount,)))
-            pidfd = await template.spawn(given, workspace=mount is not None, writable=access is Access.OVERLAY)
+            pidfd = await template.spawn(
+                (*ends.inner(), *mounts),
+                workspace=bool(mounts),
+                writable=access is Access.OVERLAY,
+                scratch=[path.decode() for path in cover.differing.points],
+            )
         except BaseException as error:
             ends.close_inner()
             ends.close_outer()
@@ -242,10 +286,11 @@ class Room:
             raise
         finally:
             # A view for looking is kept: it may have to be followed. An overlay's layers are to be let go of.
-            if mount is not None and (pidfd == -1 or access is Access.OVERLAY):
+            looking = mounts[:1] if pidfd != -1 and access is Access.READ else ()
+            for mount in mounts[len(looking) :]:
                 os.close(mount)
         ends.close_inner()
-        view = mount if access is Access.READ else None
+        view = looking[0] if looking else None
         worker = Worker(ends, pidfd, limits=self._profile.limits, scratch=scratch, cover=cover, view=view)
         try:
             in_group = await worker.join(self._cgroups)
@@ -280,22 +325,34 @@ class Room:
             raise
         return worker
 
-    async def _cover(self, access: Access, place: Place) -> Cover:
-        """The layer that hides what is to be hidden now. Raises SandboxFailure, OSError."""
+    def _numbers(self, points: tuple[bytes, ...]) -> list[int]:
+        """Which of the kept directories go to these points. Raises SandboxFailure where none are kept."""
+        if points and self._unkept:
+            raise SandboxFailure("SANDBOX_UNAVAILABLE", self._unkept)
+        return [self._profile.scratch.index(each.decode()) for each in points]
+
+    async def _cover(self, access: Access, place: Place, *, job: bool) -> Cover:
+        """The layer that hides what is to be hidden now, and has the mount points. Raises SandboxFailure, OSError."""
         for _ in range(_TRIES):
-            names = await self._names(access)
-            if not names:
+            wanted = await self._differing(access, job=job)
+            if not wanted:
                 return Cover()
             layer = self._scratch.bare()
             try:
-                covered = await asyncio.to_thread(
-                    covers.build, layer.path, place.path, names, identity=(place.device, place.inode), ids=self._ids
+                made = await asyncio.to_thread(
+                    covers.build,
+                    layer.path,
+                    place.path,
+                    wanted.names,
+                    wanted.points,
+                    identity=(place.device, place.inode),
+                    ids=self._ids,
                 )
             except BaseException:
                 await layer.remove()
                 raise
-            if covered == names:
-                return Cover(names, layer)
+            if made == (wanted.names, wanted.points):
+                return Cover(wanted, layer)
             await layer.remove()  # somebody moved a directory meanwhile: what is back there now would be seen
         raise SandboxFailure(
             "SANDBOX_FAILED",

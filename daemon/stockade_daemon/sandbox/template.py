@@ -4,7 +4,7 @@ import asyncio
 import os
 import signal
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
 from stockade_daemon.errors import SandboxFailure
@@ -88,15 +88,19 @@ class Template:
             os.close(pidfd)
         return True
 
-    async def spawn(self, ends: tuple[int, ...], *, workspace: bool, writable: bool) -> int:
-        """Clones a worker with these descriptors (control, requests, stdout, stderr, then the workspace's mount).
+    async def spawn(
+        self, ends: tuple[int, ...], *, workspace: bool, writable: bool, scratch: Sequence[str] = ()
+    ) -> int:
+        """Clones a worker with these descriptors (control, requests, stdout, stderr, then the workspace's mount, then
+        those that go into it at the paths `scratch`).
 
         Returns its pidfd, which the caller closes. Raises ChannelClosed when the zygote is gone or silent,
         SandboxFailure when it cannot clone.
         """
         async with self._spawning:
             try:
-                frame = await self._channel.ask({"type": "spawn", "workspace": workspace, "writable": writable}, ends)
+                request = {"type": "spawn", "workspace": workspace, "writable": writable, "scratch": list(scratch)}
+                frame = await self._channel.ask(request, ends)
             except NotSent as error:
                 # The template is sound, and other calls have workers of it.
                 raise SandboxFailure(

@@ -65,6 +65,11 @@ class UidAllotment:
         self._taken: set[int] = set()
 
     @property
+    def of_nobody(self) -> int | None:
+        """A uid of the range that no process gets: it owns what outlives workers."""
+        return None if self._uids is None else self._uids.first + self._uids.count - 1
+
+    @property
     def range(self) -> UidRange | None:
         return self._uids
 
@@ -75,7 +80,7 @@ class UidAllotment:
         for _ in range(self._uids.count):
             uid = self._uids.first + self._next % self._uids.count
             self._next += 1
-            if uid not in self._taken and uid != 65534:
+            if uid not in self._taken and uid not in (65534, self.of_nobody):
                 self._taken.add(uid)
                 return uid
         raise OSError(0, f"all {self._uids.count} uids of the daemon's range are taken; close sessions")

@@ -17,6 +17,7 @@ from stockade_daemon.sandbox.accounting import Account, Exit, account
 from stockade_daemon.sandbox.cgroup_files import Figures, since
 from stockade_daemon.sandbox.cgroups import Cgroups, Group
 from stockade_daemon.sandbox.channel import ChannelClosed, FrameChannel
+from stockade_daemon.sandbox.differing import Differing
 from stockade_daemon.sandbox.mounter import Mounter
 from stockade_daemon.sandbox.sampling import Sampled
 from stockade_daemon.sandbox.scratch import Scratch
@@ -63,10 +64,10 @@ class Ends:
 
 @dataclass(frozen=True, slots=True)
 class Cover:
-    """What a worker's view of the workspace leaves out."""
+    """How a worker's view of the workspace differs from it."""
 
-    names: tuple[bytes, ...] = ()  # hidden names that were there when the view was made
-    layer: Scratch | None = None  # the directory that covers them
+    differing: Differing = field(default_factory=Differing)  # when the view was made
+    layer: Scratch | None = None  # the directory that makes it so
 
 
 class Worker:
@@ -233,10 +234,13 @@ class Worker:
         and body."""
         await self._gone.wait()
 
-    async def signal(self, number: int) -> None:
-        """Has its init send a signal to the body's process group. Nothing where the worker is gone."""
-        with suppress(ChannelClosed):
+    async def signal(self, number: int) -> bool:
+        """Has its init send a signal to the body's process group. False: the worker is gone, and nobody was asked."""
+        try:
             await self._control.send({"type": "signal", "number": number})
+        except ChannelClosed:
+            return False
+        return True
 
     def alive(self) -> bool:
         return not select.select([self._pidfd], [], [], 0)[0] if not self._closed else False

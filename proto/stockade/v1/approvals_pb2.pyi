@@ -3,8 +3,10 @@
 isort:skip_file
 Asks and answers. An ask is an event and waits for one unary answer."""
 
+from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
+from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 import builtins as _builtins
 import sys
@@ -65,7 +67,7 @@ class WatchAsksRequest(_message.Message):
     heartbeat_s: _builtins.float
     """as in ReadEventsRequest; the first heartbeat comes at once"""
     changes: _builtins.bool
-    """What becomes of asks too: one that was sent is sent again when its claim changes, and once more, with `ended` and
+    """What becomes of asks too: one that was sent is sent again when who looks at it changes, and once more, with `ended` and
     without its card, when it ends. After those that waited when the stream began comes one message with `all_sent`.
     """
     def __init__(
@@ -105,6 +107,7 @@ class Ask(_message.Message):
     ENDED_BY_FIELD_NUMBER: _builtins.int
     ENDED_REASON_FIELD_NUMBER: _builtins.int
     ALL_SENT_FIELD_NUMBER: _builtins.int
+    CLAIMS_FIELD_NUMBER: _builtins.int
     ask_id: _builtins.str
     session_id: _builtins.str
     call_id: _builtins.str
@@ -121,7 +124,7 @@ class Ask(_message.Message):
     asked_by: _builtins.str
     """the principal whose session it is, in the daemon's word"""
     claimed_ms: _builtins.int
-    """Who looks at it now; claimed_ms is 0 where nobody does.
+    """The first of `claims`; claimed_ms is 0 where there is none.
     since when, milliseconds since 1970, UTC
     """
     claimed_by: _builtins.str
@@ -137,6 +140,12 @@ class Ask(_message.Message):
     """what was said with a no, or what ended it otherwise"""
     all_sent: _builtins.bool
     """no ask, and all else empty: what waited when the stream began has been sent"""
+    @_builtins.property
+    def claims(self) -> _containers.RepeatedCompositeFieldContainer[Global___AskClaim]:
+        """All who look at it now, the reader as well, longest first. Empty where nobody does, and from a daemon that knows of
+        the first alone.
+        """
+
     def __init__(
         self,
         *,
@@ -158,14 +167,49 @@ class Ask(_message.Message):
         ended_by: _builtins.str = ...,
         ended_reason: _builtins.str = ...,
         all_sent: _builtins.bool = ...,
+        claims: _abc.Iterable[Global___AskClaim] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["all_sent", b"all_sent", "ask_id", b"ask_id", "asked_by", b"asked_by", "asked_ms", b"asked_ms", "call_id", b"call_id", "card", b"card", "claimed_by", b"claimed_by", "claimed_ms", b"claimed_ms", "claimed_name", b"claimed_name", "ended", b"ended", "ended_by", b"ended_by", "ended_ms", b"ended_ms", "ended_reason", b"ended_reason", "expires_ms", b"expires_ms", "heartbeat", b"heartbeat", "session_id", b"session_id", "shown_hash", b"shown_hash", "tool", b"tool"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["all_sent", b"all_sent", "ask_id", b"ask_id", "asked_by", b"asked_by", "asked_ms", b"asked_ms", "call_id", b"call_id", "card", b"card", "claimed_by", b"claimed_by", "claimed_ms", b"claimed_ms", "claimed_name", b"claimed_name", "claims", b"claims", "ended", b"ended", "ended_by", b"ended_by", "ended_ms", b"ended_ms", "ended_reason", b"ended_reason", "expires_ms", b"expires_ms", "heartbeat", b"heartbeat", "session_id", b"session_id", "shown_hash", b"shown_hash", "tool", b"tool"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Ask: _TypeAlias = Ask  # noqa: Y015
+
+@_typing.final
+class AskClaim(_message.Message):
+    """That somebody looks at an ask."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CLAIM_ID_FIELD_NUMBER: _builtins.int
+    SINCE_MS_FIELD_NUMBER: _builtins.int
+    BY_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    claim_id: _builtins.str
+    """as its client chose it: by this it knows its own"""
+    since_ms: _builtins.int
+    """milliseconds since 1970, UTC"""
+    by: _builtins.str
+    """the principal, in the daemon's word"""
+    name: _builtins.str
+    """what the claimer calls itself, in its own word"""
+    def __init__(
+        self,
+        *,
+        claim_id: _builtins.str = ...,
+        since_ms: _builtins.int = ...,
+        by: _builtins.str = ...,
+        name: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["by", b"by", "claim_id", b"claim_id", "name", b"name", "since_ms", b"since_ms"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AskClaim: _TypeAlias = AskClaim  # noqa: Y015
 
 @_typing.final
 class ClaimRequest(_message.Message):
@@ -177,7 +221,7 @@ class ClaimRequest(_message.Message):
     LEASE_S_FIELD_NUMBER: _builtins.int
     ask_id: _builtins.str
     claim_id: _builtins.str
-    """chosen by the client, as a call_id is"""
+    """chosen by the client, as a call_id is; another principal's of the same id is another claim"""
     name: _builtins.str
     """how the claimer is to be shown, at most 80 characters of one line; may be empty"""
     lease_s: _builtins.float
@@ -205,20 +249,24 @@ class ClaimResponse(_message.Message):
     CLAIMED_MS_FIELD_NUMBER: _builtins.int
     CLAIMED_BY_FIELD_NUMBER: _builtins.int
     CLAIMED_NAME_FIELD_NUMBER: _builtins.int
+    CLAIMS_FIELD_NUMBER: _builtins.int
     claimed_ms: _builtins.int
-    """Who is shown as looking at it now, perhaps somebody else; as in Ask."""
+    """Who looks at it now; as in Ask."""
     claimed_by: _builtins.str
     claimed_name: _builtins.str
+    @_builtins.property
+    def claims(self) -> _containers.RepeatedCompositeFieldContainer[Global___AskClaim]: ...
     def __init__(
         self,
         *,
         claimed_ms: _builtins.int = ...,
         claimed_by: _builtins.str = ...,
         claimed_name: _builtins.str = ...,
+        claims: _abc.Iterable[Global___AskClaim] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["claimed_by", b"claimed_by", "claimed_ms", b"claimed_ms", "claimed_name", b"claimed_name"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["claimed_by", b"claimed_by", "claimed_ms", b"claimed_ms", "claimed_name", b"claimed_name", "claims", b"claims"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -79,8 +79,8 @@ class ApprovalsServicer:
 
     def Claim(self, request, context):
         """Tells the other approvers that somebody looks at an ask, for lease_s seconds; repeat it to go on, and with lease_s 0
-        to look away. A hint: it locks nothing, and everybody may still answer. Safe to repeat. Of several claims the oldest
-        is shown. A daemon that knows this, and WatchAsksRequest.changes, has the feature "ask-changes".
+        to look away. A hint: it locks nothing, and everybody may still answer. Safe to repeat. All claims on an ask are shown
+        to all who see it, 32 at most. A daemon that knows this, and WatchAsksRequest.changes, has the feature "ask-changes".
 
         NOT_FOUND: no such ask waits. INVALID_ARGUMENT: claim_id or name is malformed.
         """

@@ -48,8 +48,8 @@ class ApprovalsStub:
     """
     Claim: _grpc.UnaryUnaryMultiCallable[_approvals_pb2.ClaimRequest, _approvals_pb2.ClaimResponse]
     """Tells the other approvers that somebody looks at an ask, for lease_s seconds; repeat it to go on, and with lease_s 0
-    to look away. A hint: it locks nothing, and everybody may still answer. Safe to repeat. Of several claims the oldest
-    is shown. A daemon that knows this, and WatchAsksRequest.changes, has the feature "ask-changes".
+    to look away. A hint: it locks nothing, and everybody may still answer. Safe to repeat. All claims on an ask are shown
+    to all who see it, 32 at most. A daemon that knows this, and WatchAsksRequest.changes, has the feature "ask-changes".
 
     NOT_FOUND: no such ask waits. INVALID_ARGUMENT: claim_id or name is malformed.
     """
@@ -74,8 +74,8 @@ class ApprovalsAsyncStub(ApprovalsStub):
     """
     Claim: _aio.UnaryUnaryMultiCallable[_approvals_pb2.ClaimRequest, _approvals_pb2.ClaimResponse]  # type: ignore[assignment]
     """Tells the other approvers that somebody looks at an ask, for lease_s seconds; repeat it to go on, and with lease_s 0
-    to look away. A hint: it locks nothing, and everybody may still answer. Safe to repeat. Of several claims the oldest
-    is shown. A daemon that knows this, and WatchAsksRequest.changes, has the feature "ask-changes".
+    to look away. A hint: it locks nothing, and everybody may still answer. Safe to repeat. All claims on an ask are shown
+    to all who see it, 32 at most. A daemon that knows this, and WatchAsksRequest.changes, has the feature "ask-changes".
 
     NOT_FOUND: no such ask waits. INVALID_ARGUMENT: claim_id or name is malformed.
     """
@@ -115,8 +115,8 @@ class ApprovalsServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_approvals_pb2.ClaimResponse, _abc.Awaitable[_approvals_pb2.ClaimResponse]]:
         """Tells the other approvers that somebody looks at an ask, for lease_s seconds; repeat it to go on, and with lease_s 0
-        to look away. A hint: it locks nothing, and everybody may still answer. Safe to repeat. Of several claims the oldest
-        is shown. A daemon that knows this, and WatchAsksRequest.changes, has the feature "ask-changes".
+        to look away. A hint: it locks nothing, and everybody may still answer. Safe to repeat. All claims on an ask are shown
+        to all who see it, 32 at most. A daemon that knows this, and WatchAsksRequest.changes, has the feature "ask-changes".
 
         NOT_FOUND: no such ask waits. INVALID_ARGUMENT: claim_id or name is malformed.
         """

@@ -169,8 +169,10 @@ class CallsServicer:
 
     def ReadOutput(self, request, context):
         """Bytes of a call's output from an offset on, in chunks of at most 256 KiB. With follow, goes on until the call is
-        settled. Safe to drop and to start again at the next offset: what stands at an offset never changes. A reader that
-        is slow costs the daemon a chunk, and the call nothing.
+        settled, also where its place in a turn has not come. Safe to drop and to start again at the next offset: what stands
+        at an offset never changes. What a further attempt of a call prints stands behind what the one before had printed. A
+        daemon that is killed loses output of which neither stream was longer than 64 KiB: the stream then ends where it was.
+        A reader that is slow costs the daemon a chunk, and the call nothing.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -82,8 +82,10 @@ class CallsStub:
     """
     ReadOutput: _grpc.UnaryStreamMultiCallable[_calls_pb2.ReadOutputRequest, _calls_pb2.OutputChunk]
     """Bytes of a call's output from an offset on, in chunks of at most 256 KiB. With follow, goes on until the call is
-    settled. Safe to drop and to start again at the next offset: what stands at an offset never changes. A reader that
-    is slow costs the daemon a chunk, and the call nothing.
+    settled, also where its place in a turn has not come. Safe to drop and to start again at the next offset: what stands
+    at an offset never changes. What a further attempt of a call prints stands behind what the one before had printed. A
+    daemon that is killed loses output of which neither stream was longer than 64 KiB: the stream then ends where it was.
+    A reader that is slow costs the daemon a chunk, and the call nothing.
     """
 
 @_typing.type_check_only
@@ -140,8 +142,10 @@ class CallsAsyncStub(CallsStub):
     """
     ReadOutput: _aio.UnaryStreamMultiCallable[_calls_pb2.ReadOutputRequest, _calls_pb2.OutputChunk]  # type: ignore[assignment]
     """Bytes of a call's output from an offset on, in chunks of at most 256 KiB. With follow, goes on until the call is
-    settled. Safe to drop and to start again at the next offset: what stands at an offset never changes. A reader that
-    is slow costs the daemon a chunk, and the call nothing.
+    settled, also where its place in a turn has not come. Safe to drop and to start again at the next offset: what stands
+    at an offset never changes. What a further attempt of a call prints stands behind what the one before had printed. A
+    daemon that is killed loses output of which neither stream was longer than 64 KiB: the stream then ends where it was.
+    A reader that is slow costs the daemon a chunk, and the call nothing.
     """
 
 class CallsServicer(metaclass=_abc_1.ABCMeta):
@@ -249,8 +253,10 @@ class CallsServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_calls_pb2.OutputChunk], _abc.AsyncIterator[_calls_pb2.OutputChunk]]:
         """Bytes of a call's output from an offset on, in chunks of at most 256 KiB. With follow, goes on until the call is
-        settled. Safe to drop and to start again at the next offset: what stands at an offset never changes. A reader that
-        is slow costs the daemon a chunk, and the call nothing.
+        settled, also where its place in a turn has not come. Safe to drop and to start again at the next offset: what stands
+        at an offset never changes. What a further attempt of a call prints stands behind what the one before had printed. A
+        daemon that is killed loses output of which neither stream was longer than 64 KiB: the stream then ends where it was.
+        A reader that is slow costs the daemon a chunk, and the call nothing.
         """
 
 def add_CallsServicer_to_server(servicer: CallsServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -119,13 +119,22 @@ class Area:
             os.fsync(self._descriptor)
         return final
 
-    def mark_made(self, *, power: bool) -> None:
-        """The transaction is made, and stays: from now on it is not taken back any more. Raises OSError."""
-        if power:
-            syscalls.syncfs(self._descriptor)
+    def mark_made(self) -> None:
+        """The transaction is made, and stays: whoever finds it takes nothing back any more. Raises OSError."""
         os.close(os.open(_MADE, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=self._descriptor))
-        if power:
-            os.fsync(self._descriptor)
+
+    def unmark_made(self) -> None:
+        """It is going to be taken back after all. Nothing where it was not marked. Raises OSError."""
+        with suppress(FileNotFoundError):
+            os.unlink(_MADE, dir_fd=self._descriptor)
+
+    def sync(self) -> None:
+        """What the area says of itself survives a power cut. Raises OSError."""
+        os.fsync(self._descriptor)
+
+    def sync_all(self) -> None:
+        """So does all that has been written to its file system. Raises OSError."""
+        syscalls.syncfs(self._descriptor)
 
     def is_made(self) -> bool:
         """Whether `mark_made` was called. Raises OSError."""
@@ -147,10 +156,24 @@ class Area:
 
     def keep(self) -> str:
         """Gives it a name that people see and nobody removes, because what is in it could not be put back; the name."""
-        kept = b"stockade-kept-" + self._name.removeprefix(PREFIX.encode())
+        kept = _kept(self._name)
         os.rename(self._name, kept, src_dir_fd=self._workspace, dst_dir_fd=self._workspace)
         self.close()
         return kept.decode()
+
+    @staticmethod
+    def is_there(workspace: int, name: bytes) -> bool:
+        """Whether one of ours has this name. Raises OSError."""
+        try:
+            status = os.stat(name, dir_fd=workspace, follow_symlinks=False)
+        except FileNotFoundError:
+            return False
+        return stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid()
+
+    @classmethod
+    def was_kept(cls, workspace: int, name: bytes) -> bool:
+        """Whether `keep` gave it its other name, by which it still lies there. Raises OSError."""
+        return cls.is_there(workspace, _kept(name))
 
     def close(self) -> None:
         """Lets go of it. Safe to repeat."""
@@ -223,6 +246,10 @@ class _Copy:
         if not stat.S_ISDIR(mode):
             times = (found.status.st_atime_ns, found.status.st_mtime_ns)
             os.utime(other, ns=times, dir_fd=into, follow_symlinks=False)
+
+
+def _kept(name: bytes) -> bytes:
+    return b"stockade-kept-" + name.removeprefix(PREFIX.encode())
 
 
 def copy_file(source: tuple[int, bytes], target: tuple[int, bytes]) -> None:

@@ -6,6 +6,7 @@ has put something of its own there, stays in the area, and the refusal says wher
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from stockade_daemon.errors import GateRefusal, Refusal
@@ -78,9 +79,9 @@ def perform(ready: Ready, *, power: bool) -> None:
                 stage.make(step)
                 passing(f"step {number}")
             _look_back(stage, steps, ready.survey)
-            ready.area.mark_made(power=power)
-            passing("made")
+            _mark_made(ready.area, power=power)
         except BaseException as error:
+            _unmark(ready.area, error, power=power)
             left = take_back(stage, made)
             if left:
                 kept = ready.area.keep()
@@ -94,6 +95,35 @@ def perform(ready: Ready, *, power: bool) -> None:
             if isinstance(error, OSError):
                 raise refuse_os_error(error, "commit", made[-1].path or b"the workspace") from error
             raise
+
+
+def _mark_made(area: Area, *, power: bool) -> None:
+    if power:
+        area.sync_all()  # the steps before the mark
+    area.mark_made()
+    passing("made")
+    if power:
+        area.sync()
+
+
+def _unmark(area: Area, reason: BaseException, *, power: bool) -> None:
+    """Before the first step is taken back: who ends here is not to be told that the transaction was made.
+
+    Raises GateRefusal FS_IO_ERROR where the mark cannot be removed, and then everything stays.
+    """
+    try:
+        area.unmark_made()
+    except OSError as error:
+        _log.exception("the mark of a transaction that failed cannot be removed")
+        raise GateRefusal(
+            "FS_IO_ERROR",
+            f"The file system failed ({error.strerror}) when all of the command's changes had been made, and did not "
+            "let them be taken back. They are in the workspace; whether they survive a power cut is not known.",
+        ) from reason
+    if power:
+        with suppress(OSError):  # what follows is the better half of a file system that fails
+            area.sync()
+    passing("unmarked")
 
 
 def _look_back(stage: Stage, steps: list[Step], survey: Survey) -> None:
@@ -113,7 +143,8 @@ def _look_back(stage: Stage, steps: list[Step], survey: Survey) -> None:
 def take_back(stage: Stage, made: list[Step]) -> str:
     """Undoes steps, the last one first; the names of those that could not be, as text."""
     left = []
-    for step in reversed(made):
+    for number, step in reversed(list(enumerate(made))):
+        passing(f"back {number}")
         try:
             stage.passes(step)
             if stage.is_done(step) and not stage.take_back(step):

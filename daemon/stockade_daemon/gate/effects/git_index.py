@@ -21,7 +21,7 @@ _HASH: Final = 20  # SHA-1; another length of hashes makes the lengths of entrie
 
 def is_refreshed(workspace: Tree, lower: bytes, upper: Tree, found: Found) -> bool:
     """Whether a changed file is an index that says the same. Raises OSError."""
-    if not found.path.endswith(b".git/index") or found.status.st_size > MAX_FILE_BYTES:
+    if found.path.split(b"/")[-2:] != [b".git", b"index"] or found.status.st_size > MAX_FILE_BYTES:
         return False
     return same_but_for_stat(bytes_at(workspace, lower), bytes_at(upper, found.path))
 

@@ -18,6 +18,7 @@ from stockade_daemon.gate.hidden import Hidden
 from stockade_daemon.gate.names import joined, told
 from stockade_daemon.gate.patterns import below
 from stockade_daemon.gate.protected import Protected
+from stockade_daemon.gate.scratch import ScratchPaths
 from stockade_daemon.gate.workspace import Workspace
 
 _MOST: Final = 20  # reasons
@@ -40,20 +41,23 @@ _URL: Final = re.compile(rb"(?!ext::|fd::|-)[^\n\0]*")
 class Rules:
     """Of one session."""
 
-    def __init__(self, workspace: Workspace, protected: Protected, hidden: Hidden) -> None:
+    def __init__(self, workspace: Workspace, protected: Protected, hidden: Hidden, scratch: ScratchPaths) -> None:
         self._workspace = workspace
         self._protected = protected
         self._hidden = hidden
+        self._scratch = scratch
 
     def reasons(self, plan: Plan, upper: Tree) -> tuple[tuple[bytes, str], ...]:
         """Path and reason, the first of them. File work.
 
-        Raises GateRefusal FS_PROTECTED where a hidden name is among what changes: that cannot be shown to anybody.
+        Raises GateRefusal FS_PROTECTED where a hidden name is among what changes, which cannot be shown to anybody, or
+        a scratch path.
         """
         touched = dict.fromkeys([*(path for each in plan.effects for path in _names(each)), *plan.touched])
         for path in touched:
             if path and self._hidden.hides(path):
                 raise _hidden()
+            self._scratch.check_transaction(path)
         found: list[tuple[bytes, str]] = []
         harmless: dict[bytes, bool] = {}
         kinds = {each.path: each for each in plan.effects}

@@ -8,6 +8,7 @@ from typing import Final, TypeAlias
 
 from stockade_daemon.gate import trees
 from stockade_daemon.gate.effects import commit, upper
+from stockade_daemon.gate.effects.area import Area
 from stockade_daemon.gate.effects.areas import Areas
 from stockade_daemon.gate.effects.mark import Mark, committed, mark
 from stockade_daemon.gate.effects.orphans import gathered, orphans
@@ -18,10 +19,8 @@ from stockade_daemon.gate.effects.tree import Tree
 from stockade_daemon.gate.effects.undo import METHOD
 from stockade_daemon.gate.effects.upper import Found
 from stockade_daemon.gate.effects.values import Made, Plan
-from stockade_daemon.gate.hidden import Hidden
 from stockade_daemon.gate.names import of_body
 from stockade_daemon.gate.outside import Looks
-from stockade_daemon.gate.protected import Protected
 from stockade_daemon.gate.publish import settled
 from stockade_daemon.gate.refusals import refuse_os_error
 from stockade_daemon.gate.temporary import new_name
@@ -54,17 +53,16 @@ class Witness:
 
 
 class Transactions:
-    """Of one session, under one set of patterns."""
+    """Of one session, under one set of rules."""
 
-    def __init__(self, workspace: Workspace, protected: Protected, hidden: Hidden, looks: Looks) -> None:
+    def __init__(self, workspace: Workspace, rules: Rules, looks: Looks) -> None:
         self._workspace = workspace
-        self._protected = protected
-        self._hidden = hidden
+        self._rules = rules
         self._looks = looks
 
-    def under(self, protected: Protected, hidden: Hidden) -> "Transactions":
-        """The same under other patterns."""
-        return Transactions(self._workspace, protected, hidden, self._looks)
+    def under(self, others: "Transactions") -> "Transactions":
+        """The same under the rules of others."""
+        return Transactions(self._workspace, others._rules, self._looks)
 
     async def begin(self) -> Mark:
         """The moment before a command begins: what changes after it is not the command's."""
@@ -93,8 +91,7 @@ class Transactions:
                 left = list(orphans(tree, made))
                 survey = Survey(Tree(self._workspace.descriptor), since)
                 plan = Planner(found, tree, survey, made=made, exact=exact).run(left[1:])
-                rules = Rules(self._workspace, self._protected, self._hidden)
-                reasons = settled(lambda: rules.reasons(plan, tree), b"the workspace")
+                reasons = settled(lambda: self._rules.reasons(plan, tree), b"the workspace")
                 survey.workspace.forget()
                 return Prospect(replace(plan, reasons=reasons), made, found + left, survey)
         finally:
@@ -121,7 +118,7 @@ class Transactions:
             )
             made = recorded = False
             try:
-                async with trees.alone(self._workspace.path):
+                async with trees.alone(self._workspace.place):
                     await witness.allowed()
                     await asyncio.to_thread(commit.perform, ready, power=power)
                     made = True
@@ -141,7 +138,14 @@ class Transactions:
                 commit.passing("removed")
         finally:
             if not known:
-                await asyncio.to_thread(areas.forget, name)
+                await asyncio.to_thread(self._forget, areas, name)
+
+    def _forget(self, areas: Areas, name: bytes) -> None:
+        """Where the area could not be removed, its note stays for the next start."""
+        if Area.is_there(self._workspace.descriptor, name):
+            areas.leave(name)
+        else:
+            areas.forget(name)
 
     def _head(self, plan: Plan) -> dict[str, Json]:
         return {"path": plan.summary, "operation": METHOD, "before": None, "after": plan.digest}

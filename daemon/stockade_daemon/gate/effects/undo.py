@@ -28,9 +28,10 @@ def recover(workspace: Workspace, begun: Mapping[str, Json]) -> Proof:
 
     `begun`: the body of its fs/begun. Raises ValueError.
     """
-    area = Area.find(workspace.descriptor, encoded(str(begun.get("temporary", ""))))
+    name = encoded(str(begun.get("temporary", "")))
+    area = Area.find(workspace.descriptor, name)
     if area is None:
-        return "none"
+        return "unknown" if Area.was_kept(workspace.descriptor, name) else "none"
     with Tree(workspace.descriptor) as tree:
         try:
             steps = area.steps()
