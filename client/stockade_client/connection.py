@@ -123,6 +123,7 @@ class Daemon:
         approval_policy: str = "ask",
         tightening: str = "",
         tools: Iterable[str] = (),
+        workspace_view: Literal["itself", "copy"] = "itself",
     ) -> AsyncIterator[Session]:
         """A session, open for as long as the block runs.
 
@@ -135,11 +136,13 @@ class Daemon:
         approve: a coroutine that is given each ask of the session; see approvals.Approve.
         approval_policy: "ask", or "never": whatever would be asked is rejected without asking.
         tools: names of the tools that the session offers and runs; for it there are no others. None: all of them.
+        workspace_view: "copy": the session works on a copy of the workspace, which is gone with it.
         tightening: TOML with keys of a profile that narrow it for this session; what would widen it is refused.
 
         Raises NotFound, InvalidRequest, NotPermitted, AlreadyExists or NotPossible, with the remedy.
         """
-        session = Session(self._link, await self._open(workspace, profile, id, approval_policy, tightening, tools))
+        opened = await self._open(workspace, profile, id, approval_policy, tightening, tools, workspace_view)
+        session = Session(self._link, opened)
         try:
             if approve is None:
                 yield session
@@ -158,17 +161,25 @@ class Daemon:
         approval_policy: str,
         tightening: str,
         tools: Iterable[str],
+        workspace_view: str,
     ) -> SessionInfo:
+        if workspace_view == "copy" and "workspace-copies" not in self.info.features:
+            raise Incompatible(
+                f"the daemon (stockade {self.info.version}) knows no sessions on copies of a workspace; this client is "
+                f"stockade {wire.own_version()}: {wire.SAME_VERSION}"
+            )
         request = sessions_pb2.OpenSessionRequest(
             session_id=ids.new("session") if id is None else wire.said(id, "a session's id")
         )
         request.approval_policy, request.tightening = approval_policy, tightening.encode()
+        request.workspace_view = workspace_view
         request.tools.extend(wire.said(name, "a tool's name") for name in tools)
         if workspace is None or profile is None:
             if id is None:
                 raise InvalidRequest("a new session needs a workspace and a profile; pass both, or a known id")
             known = await self.get_session(id)
             request.approval_policy = known.approval_policy
+            request.workspace_view = known.workspace_view
             request.tightening = request.tightening or known.tightening.encode()
             if not request.tools:
                 request.tools.extend(known.tools)
@@ -191,6 +202,7 @@ class Daemon:
             ("approval_policy", request.approval_policy, opened.approval_policy),
             ("tightening", request.tightening, opened.tightening),
             ("tools", sorted(request.tools), sorted(opened.tools)),
+            ("workspace_view", request.workspace_view, opened.workspace_view or "itself"),
         ):
             if wanted != kept:
                 raise Incompatible(

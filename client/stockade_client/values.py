@@ -77,6 +77,7 @@ class SessionInfo:
     tightening: str = ""  # TOML that narrows the profile for this session; empty: nothing does
     tools: tuple[str, ...] = ()  # names of those that it offers; empty: all
     principal: str = ""  # whose it is
+    workspace_view: str = "itself"  # itself | copy: it works on a copy, which is gone with it
 
 
 @dataclass(frozen=True, slots=True)

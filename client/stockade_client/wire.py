@@ -238,6 +238,7 @@ def session_of(message: sessions_pb2.Session) -> SessionInfo:
         tightening=message.tightening.decode("utf-8", "replace"),
         tools=tuple(message.tools),
         principal=message.principal,
+        workspace_view=message.workspace_view or "itself",
     )
 
 

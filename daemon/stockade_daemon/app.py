@@ -16,6 +16,7 @@ from pathlib import Path
 from stockade_daemon import plugins
 from stockade_daemon.config import Config, default_state
 from stockade_daemon.errors import ConfigurationError
+from stockade_daemon.gate.copies import Copies
 from stockade_daemon.gate.effects.areas import Areas
 from stockade_daemon.ledger.ledger import RESTART, Ledger
 from stockade_daemon.pipeline import outside, surroundings
@@ -81,17 +82,19 @@ async def serve(start: Start) -> None:
     _warn(rules)
     with _removing(start.private), socket_of_our_own(config.socket, shared=callers.shared):
         outputs = _state_directory(config.state)
+        copies = Copies(config.state / "copies")
         async with (
             Ledger.open(
                 str(config.state / "ledger.sqlite3"), durability=config.durability, remedy=_when_the_disk_fails(start)
             ) as ledger,
             keeping(ledger, outputs, keep_days=config.keep_days),
+            copies.kept(),
             Pool.start(config.state) as pool,
         ):
             services = services_of(ledger, pool, outputs, config.durability, areas=_areas(start))
             observers: list[Observer] = []
             plugins.load(config.plugins, services, observers)
-            sessions = Sessions(ledger, pool, rules)
+            sessions = Sessions(ledger, pool, rules, copies)
             toolbox = Toolbox(
                 services.tools,
                 # Not the one of Catalog.CheckTool: whoever has files checked must not keep the admin's waiting.

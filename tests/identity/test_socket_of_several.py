@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from stockade_daemon.errors import ConfigurationError, RequestError
+from stockade_daemon.gate.copies import Copies
 from stockade_daemon.gate.workspace import Workspace
 from stockade_daemon.ledger.ledger import Ledger
 from stockade_daemon.ledger.records import SessionRecord
@@ -117,7 +118,7 @@ async def test_sessions_of_before_belong_to_the_daemons_own_user(tmp_path: Path)
     rules = Rules(private=False, workspaces=(), profile_directories=(), own=(), owner="uid:7")
     async with Ledger.open(str(state / "ledger")) as ledger, Pool.start(state) as pool:
         await ledger.open_session(record)
-        sessions = Sessions(ledger, pool, rules)
+        sessions = Sessions(ledger, pool, rules, Copies(state / "copies"))
         assert await sessions.owner("old") == "uid:7"
         sessions.close()
 

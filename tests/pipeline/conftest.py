@@ -13,12 +13,14 @@ from stockade_client import Daemon, connect, local_daemon
 from stockade_client.session import Session
 from stockade_daemon import json_text
 from stockade_daemon.app import services_of
+from stockade_daemon.gate.copies import Copies
 from stockade_daemon.ledger.ledger import Ledger
 from stockade_daemon.pipeline.context import Services
 from stockade_daemon.pipeline.engine import Engine
 from stockade_daemon.pipeline.observe import Observer
+from stockade_daemon.pipeline.opening import Opening
 from stockade_daemon.pipeline.rules import Rules
-from stockade_daemon.pipeline.sessions import Opening, Sessions
+from stockade_daemon.pipeline.sessions import Sessions
 from stockade_daemon.profiles import read as profiles
 from stockade_daemon.registry import Registry
 from stockade_daemon.sandbox.pool import Pool
@@ -130,7 +132,7 @@ async def staged(tmp_path: Path, settings: str) -> AsyncIterator[Staged]:
         services = services_of(ledger, pool, state / "outputs")
         services.tools.succeed([replace(Registry.load().find("shell"), name="any", output_schema=None)], [])
         observers: list[Observer] = []
-        sessions = Sessions(ledger, pool, rules)
+        sessions = Sessions(ledger, pool, rules, Copies(state / "copies"))
         async with Engine.start(services, sessions, observers, grace_s=0) as engine:
             await sessions.open(Opening("s", str(workspace), "mine", f"{ALLOWING}{settings}".encode(), "ask"))
             yield Staged(engine, ledger, services, workspace, observers)

@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from stockade_daemon.app import services_of
+from stockade_daemon.gate.copies import Copies
 from stockade_daemon.ledger.ledger import Ledger
 from stockade_daemon.pipeline.context import Services
 from stockade_daemon.pipeline.engine import Engine
+from stockade_daemon.pipeline.opening import Opening
 from stockade_daemon.pipeline.rules import Rules
-from stockade_daemon.pipeline.sessions import Opening, Sessions
+from stockade_daemon.pipeline.sessions import Sessions
 from stockade_daemon.profiles import read as profiles
 from stockade_daemon.sandbox.pool import Pool
 
@@ -46,7 +48,7 @@ async def an_engine(place: Path, listen: Callable[[Services], object]) -> AsyncI
     (workspace / "a.txt").write_text("one\n")
     rules = Rules(private=True, workspaces=(), profile_directories=(profiles.shipped(),), own=(state,))
     async with Ledger.open(str(state / "ledger")) as ledger, Pool.start(state) as pool:
-        sessions = Sessions(ledger, pool, rules)
+        sessions = Sessions(ledger, pool, rules, Copies(state / "copies"))
         services = services_of(ledger, pool, state / "outputs")
         listen(services)
         async with Engine.start(services, sessions, [], grace_s=0) as engine:

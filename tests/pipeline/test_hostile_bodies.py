@@ -11,11 +11,13 @@ import pytest_asyncio
 
 from stockade_daemon.app import services_of
 from stockade_daemon.errors import GateRefusal
+from stockade_daemon.gate.copies import Copies
 from stockade_daemon.ledger.ledger import Ledger
 from stockade_daemon.pipeline import function
 from stockade_daemon.pipeline.engine import Engine
+from stockade_daemon.pipeline.opening import Opening
 from stockade_daemon.pipeline.rules import Rules
-from stockade_daemon.pipeline.sessions import Opening, Sessions
+from stockade_daemon.pipeline.sessions import Sessions
 from stockade_daemon.profiles import read as profiles
 from stockade_daemon.sandbox import library, plan
 from stockade_daemon.sandbox.pool import Pool
@@ -70,7 +72,7 @@ async def engine(tmp_path: Path, workspace: Path, monkeypatch: pytest.MonkeyPatc
         place.mkdir(mode=0o700)
     rules = Rules(private=True, workspaces=(), profile_directories=(profiles.shipped(),), own=(state,))
     async with Ledger.open(str(state / "ledger")) as ledger, Pool.start(state) as pool:
-        sessions = Sessions(ledger, pool, rules)
+        sessions = Sessions(ledger, pool, rules, Copies(state / "copies"))
         async with Engine.start(services_of(ledger, pool, state / "outputs"), sessions, [], grace_s=0) as engine:
             await sessions.open(Opening("s", str(workspace), "dev", None, "ask"))
             yield engine

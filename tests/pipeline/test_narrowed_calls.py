@@ -12,10 +12,12 @@ import pytest_asyncio
 
 from stockade_daemon import json_text
 from stockade_daemon.app import services_of
+from stockade_daemon.gate.copies import Copies
 from stockade_daemon.ledger.ledger import Ledger
 from stockade_daemon.pipeline.engine import Engine
+from stockade_daemon.pipeline.opening import Opening
 from stockade_daemon.pipeline.rules import Rules
-from stockade_daemon.pipeline.sessions import Opening, Sessions
+from stockade_daemon.pipeline.sessions import Sessions
 from stockade_daemon.policy.decisions import Allow, Ask, Deny, PreDecision
 from stockade_daemon.policy.subjects import Finished, Judged, Settled
 from stockade_daemon.policy.waterfall import Next
@@ -82,7 +84,7 @@ async def choosing(tmp_path: Path, text: str) -> AsyncIterator[Choosing]:
     async with Ledger.open(str(state / "ledger")) as ledger, Pool.start(state) as pool:
         services = services_of(ledger, pool, state / "outputs")
         observers: list[Any] = []
-        sessions = Sessions(ledger, pool, rules)
+        sessions = Sessions(ledger, pool, rules, Copies(state / "copies"))
         async with Engine.start(services, sessions, observers, grace_s=0) as engine:
             choosing = Choosing(engine, ledger, workspace)
             services.pre_execute.add(choosing.listen)

@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from stockade_daemon.gate.copies import Copies
 from stockade_daemon.ledger.ledger import Ledger
 from stockade_daemon.pipeline import sessions as module
+from stockade_daemon.pipeline.opening import Opening
 from stockade_daemon.pipeline.rules import Rules
-from stockade_daemon.pipeline.sessions import Opening, Sessions
+from stockade_daemon.pipeline.sessions import Sessions
 from stockade_daemon.profiles import read as profiles
 from stockade_daemon.sandbox.pool import Pool
 
@@ -40,7 +42,7 @@ async def opened(tmp_path: Path) -> AsyncIterator[Open]:
         place.mkdir(mode=0o700)
     rules = Rules(private=True, workspaces=(), profile_directories=(profiles.shipped(), own), own=(state,))
     async with Ledger.open(str(state / "ledger")) as ledger, Pool.start(state) as pool:
-        found = Open(Sessions(ledger, pool, rules), ledger, own / "mine.toml")
+        found = Open(Sessions(ledger, pool, rules, Copies(state / "copies")), ledger, own / "mine.toml")
         found.write(5)
         for session_id in ("s", "t"):
             await found.sessions.open(Opening(session_id, str(workspace), "mine", None, "ask"))

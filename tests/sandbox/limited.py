@@ -11,11 +11,13 @@ import pytest
 
 from stockade_daemon import json_text
 from stockade_daemon.app import services_of
+from stockade_daemon.gate.copies import Copies
 from stockade_daemon.ledger.ledger import Ledger
 from stockade_daemon.pipeline import function
 from stockade_daemon.pipeline.engine import Engine
+from stockade_daemon.pipeline.opening import Opening
 from stockade_daemon.pipeline.rules import Rules
-from stockade_daemon.pipeline.sessions import Opening, Sessions
+from stockade_daemon.pipeline.sessions import Sessions
 from stockade_daemon.profiles import read as profiles
 from stockade_daemon.sandbox import library, plan
 from stockade_daemon.sandbox.pool import Pool
@@ -77,7 +79,7 @@ async def limited(place: Path, *, cgroups: bool, memory_mb: int = 128, cpu_s: in
         patch.setattr(plan, "MODULES", ())
         patch.setattr(function, "_MODULES", "bodies")
         async with Ledger.open(str(state / "ledger")) as ledger, Pool.start(state, cgroups=cgroups) as pool:
-            sessions = Sessions(ledger, pool, rules)
+            sessions = Sessions(ledger, pool, rules, Copies(state / "copies"))
             async with Engine.start(services_of(ledger, pool, state / "outputs"), sessions, [], grace_s=0) as engine:
                 for name in ("s", "other"):
                     await sessions.open(Opening(name, str(workspace), "", text, "ask"))

@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
 from functools import wraps
-from typing import ParamSpec, TypeVar
+from typing import Literal, ParamSpec, TypeVar
 
 from stockade_client import approvals, connection, inspection, private
 from stockade_client.following import HEARTBEAT_S
@@ -68,6 +68,7 @@ class Daemon(Face[connection.Daemon]):
         approval_policy: str = "ask",
         tightening: str = "",
         tools: Iterable[str] = (),
+        workspace_view: Literal["itself", "copy"] = "itself",
     ) -> Iterator[Session]:
         """A session, open for as long as the block runs; see stockade_client.Daemon.session.
 
@@ -77,7 +78,14 @@ class Daemon(Face[connection.Daemon]):
         errands = Errands()
         asking = None if approve is None else answered_by(approve, self._background, errands)
         opening = self._inner.session(
-            workspace, profile, id, asking, approval_policy=approval_policy, tightening=tightening, tools=tools
+            workspace,
+            profile,
+            id,
+            asking,
+            approval_policy=approval_policy,
+            tightening=tightening,
+            tools=tools,
+            workspace_view=workspace_view,
         )
         with self._background.held(opening, errands) as inner:
             yield Session(self._background, errands, inner)

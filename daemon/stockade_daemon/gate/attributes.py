@@ -49,7 +49,7 @@ def carry(source: int, status: os.stat_result, target: int) -> list[str]:
     """
     # Owner first: changing it clears the set-id bits that the mode may hold.
     os.fchown(target, status.st_uid, status.st_gid)
-    lost = _carry_extended(source, target)
+    lost = carry_extended(source, target)
     os.fchmod(target, kept_mode(status))
     return lost + lost_bits(status)
 
@@ -77,7 +77,8 @@ def like_directory(directory: int, target: int, mode: int) -> None:
     os.fchmod(target, mode)
 
 
-def _carry_extended(source: int, target: int) -> list[str]:
+def carry_extended(source: int, target: int) -> list[str]:
+    """Gives the open `target` the extended attributes of `source`; names of those lost. Raises OSError."""
     lost = []
     wanted = _extended(source)
     # A directory's default ACL puts an ACL on the new file that the old one did not have.

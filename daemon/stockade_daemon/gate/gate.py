@@ -256,7 +256,7 @@ class Gate:
         Raises GateRefusal: FS_STALE_VERSION where the disk is no longer as it was decided about, FS_PROTECTED,
         FS_PERMISSION_DENIED, FS_CONFLICT, FS_IO_ERROR.
         """
-        async with trees.shared(self._workspace.path), held(*locks.of_change(self._workspace, planned.real)):
+        async with trees.shared(self._workspace.place), held(*locks.of_change(self._workspace, planned.real)):
             facts = await aside(lambda: self._recheck(planned))
             async with held(*(links.keys(facts.status) if facts.method == "in place" else [])):
                 return await finished(self._make(planned, facts, begun, committed))
@@ -287,14 +287,14 @@ class Gate:
         known = self._seen.latest(most)
         known = {path: digest for path, digest in known.items() if not self._is_busy(path)}
         # A descriptor of its own: no call keeps the session's from being closed meanwhile.
-        with Workspace(self._workspace.path, os.dup(self._workspace.descriptor)) as workspace:
+        with self._workspace.again() as workspace:
             found = await finished(aside(lambda: self._looks.look(workspace, known, self._hidden)))
         return self._looks.new([each for each in found if not self._is_busy(each.path)], self._seen)
 
     def seen_directories(self, most: int) -> list[str]:
         """The directories of the `most` files observed last, one for each, absolute."""
         parents = (path.rpartition(b"/")[0] for path in self._seen.latest(most))
-        return [os.path.join(self._workspace.path, os.fsdecode(parent)) for parent in parents]
+        return [os.path.join(self._workspace.place, os.fsdecode(parent)) for parent in parents]
 
     async def fingerprints(self, paths: Sequence[str]) -> list[Fingerprint | None]:
         """Of regular files, what tells whether they have changed; None for what is none, or cannot be read."""
@@ -393,6 +393,6 @@ class Gate:
                 self._protected.check_links(place.status, place.asked)
 
     def _is_busy(self, real: bytes) -> bool:
-        if trees.is_held_alone(self._workspace.path):
+        if trees.is_held_alone(self._workspace.place):
             return True
         return is_held(locks.of_path(self._workspace, real)) or self._looks.leaves_out(self._seen.digest(real))

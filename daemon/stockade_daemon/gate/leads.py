@@ -109,7 +109,7 @@ def _followed(
         # It leads out, or through a directory that is not there and that it leaves by `..`. All others (a loop, a file
         # as a directory, one that may not be searched) lead nowhere, and no file that is written changes that.
         if refusal.code in ("FS_OUTSIDE_WORKSPACE", "FS_NOT_FOUND"):
-            yield from _outside(workspace, os.path.join(os.fsencode(workspace.path), name), name, states, linked)
+            yield from _outside(workspace, os.path.join(os.fsencode(workspace.place), name), name, states, linked)
         return
     if not directory and name.rpartition(b"/")[2].lower() == b".git":
         states = MATCHED  # as a file it says where the repository is

@@ -19,12 +19,12 @@ Key: TypeAlias = tuple[str, str]  # a kind, and what it is of
 
 def of_path(workspace: Workspace, real: bytes) -> Key:
     """Of one file. The absolute path, so that sessions on a directory and on one within it share the lock."""
-    return "path", os.path.join(workspace.path, os.fsdecode(real))
+    return "path", os.path.join(workspace.place, os.fsdecode(real))
 
 
 def of_change(workspace: Workspace, real: bytes) -> list[Key]:
     """What is held while a file changes: its own, and those of repositories that the change may make."""
-    made = [os.path.join(workspace.path, os.fsdecode(each)) for each in repositories.shared(real)]
+    made = [os.path.join(workspace.place, os.fsdecode(each)) for each in repositories.shared(real)]
     return [of_path(workspace, real), *(("repository", each) for each in made)]
 
 

@@ -10,15 +10,21 @@ from stockade_daemon.errors import RequestError
 class Workspace:
     """A kept O_PATH descriptor of a directory, and the directory's identity. A context manager.
 
-    `path` is absolute and free of links; `descriptor` belongs to this object; `device`, `inode` and `uid` (the owner's)
-    are those of stat(2).
+    `path` is absolute and free of links: what the workspace is called, and where it is inside of a worker. `place` is
+    where the directory lies on the host: elsewhere where it is a copy (copies.py), else the same. `descriptor` belongs
+    to this object; `device`, `inode` and `uid` (the owner's) are those of stat(2).
     """
 
-    __slots__ = ("descriptor", "device", "inode", "path", "uid")
+    __slots__ = ("_called", "descriptor", "device", "inode", "path", "place", "uid")
 
-    def __init__(self, path: str, descriptor: int) -> None:
+    def __init__(
+        self, path: str, descriptor: int, *, place: str | None = None, called: tuple[int, int] | None = None
+    ) -> None:
+        """`called`: device and inode of the directory that a copy was made of, which ways by other names lead to."""
         status = os.fstat(descriptor)
         self.path = path
+        self.place = path if place is None else place
+        self._called = called
         self.descriptor = descriptor
         self.device = status.st_dev
         self.inode = status.st_ino
@@ -78,9 +84,18 @@ class Workspace:
                 status = os.stat(b"/".join(parts[:count]) or b"/")
             except OSError:
                 continue
-            if (status.st_dev, status.st_ino) == (self.device, self.inode):
+            if (status.st_dev, status.st_ino) in ((self.device, self.inode), self._called):
                 return b"/".join(parts[count:])
         return None
+
+    @property
+    def is_copy(self) -> bool:
+        """Whether it is a session's own copy, which nobody else uses and which ends with the session."""
+        return self.place != self.path
+
+    def again(self) -> "Workspace":
+        """The same with a descriptor of its own. Raises OSError."""
+        return Workspace(self.path, os.dup(self.descriptor), place=self.place, called=self._called)
 
     def close(self) -> None:
         """Lets the directory go; after the last call on it is over, since reads and commits work on the descriptor."""

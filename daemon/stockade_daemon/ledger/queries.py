@@ -23,7 +23,8 @@ _SESSION = (
     " profile_by_name, approval_policy, state, opened_ms,"
     " coalesce((SELECT max(seq) FROM events AS e WHERE e.session_no = s.session_no), 0),"
     " (SELECT json_extract(body, '$.tools') FROM events AS e WHERE e.session_no = s.session_no AND seq = 1),"
-    " principal"
+    " principal,"
+    " (SELECT json_extract(body, '$.workspace_view') FROM events AS e WHERE e.session_no = s.session_no AND seq = 1)"
     " FROM sessions AS s"
 )
 
@@ -226,4 +227,5 @@ def _session(row: tuple[Any, ...]) -> SessionRecord:
         last_seq=row[12],
         tools=tuple(json.loads(row[13])) if row[13] else (),
         principal=row[14],
+        on_copy=row[15] == "copy",
     )

@@ -30,6 +30,7 @@ class SessionRecord:
     last_seq: int = 0  # of the newest event; the ledger sets it, what a caller gives is ignored
     tools: tuple[str, ...] = ()  # those that the session offers; empty: all. Its first event has them
     principal: str = ITSELF.name  # whose it is; empty: it was opened before that was recorded
+    on_copy: bool = False  # it works on a copy of the workspace, which ends with it. Its first event says so
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,7 +51,7 @@ async def discarded(worker: Worker, under_way: CallUnderWay, whose: str) -> Came
     if worker.scratch is None:
         return Came(listed=_listed([], 0, "discarded"))
     upper, live = os.fspath(worker.scratch.upper), under_way.live
-    found = await asyncio.to_thread(overlay.difference, upper, live.session.workspace, hides=live.gate.hides)
+    found = await asyncio.to_thread(overlay.difference, upper, live.workspace.place, hides=live.gate.hides)
     effects: list[Json] = []
     for each in found.effects:
         body: dict[str, Json] = {"path": each.path, "change": each.change, "kind": each.kind, "size": each.size}

@@ -61,6 +61,8 @@ def _pending_card(unsettled: Unsettled) -> Mapping[str, Json] | None:
 
 
 def _settled_by_proof(record: SessionRecord, unsettled: Unsettled) -> dict[str, Json]:
+    if record.on_copy:  # which is gone with the daemon that made it
+        return settle_unfinished(unsettled, lambda _: "unknown")
     try:
         with Workspace.open(record.workspace) as workspace:
             if (workspace.device, workspace.inode) == (record.device, record.inode):

@@ -7,10 +7,10 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import replace
 
 from stockade_daemon.errors import ConfigurationError, InfrastructureFailure, RequestError
+from stockade_daemon.gate.copies import Copies
 from stockade_daemon.gate.gate import Gate
 from stockade_daemon.gate.workspace import Workspace
 from stockade_daemon.ledger.ledger import Ledger
@@ -18,45 +18,31 @@ from stockade_daemon.ledger.records import SessionRecord
 from stockade_daemon.pipeline.context import Barred, LiveSession
 from stockade_daemon.pipeline.identity import check_session_id
 from stockade_daemon.pipeline.named_profiles import NamedProfiles
+from stockade_daemon.pipeline.opening import Opening, check_same, check_tools, check_words
 from stockade_daemon.pipeline.rules import Rules
 from stockade_daemon.pipeline.versions import Versions
 from stockade_daemon.policy.access import may_change
 from stockade_daemon.profiles import read as profiles
 from stockade_daemon.profiles.last_good import Standing
 from stockade_daemon.sandbox.pool import Pool
-from stockade_daemon.settings import nearest
-from stockade_daemon.values import ITSELF, Event, Json, Principal, Profile, Session
+from stockade_daemon.values import Event, Json, Profile, Session
 
 _log = logging.getLogger(__name__)
 
 # Each holds a descriptor, and a room that may hold a template. More may be open; these are at hand.
 _MOST_LIVE = 256
-_POLICIES: tuple[Literal["ask", "never"], ...] = ("ask", "never")
-
-
-@dataclass(frozen=True, slots=True)
-class Opening:
-    """A request to open a session. Either a profile's name, or (private daemons) its text."""
-
-    session_id: str
-    workspace: str
-    profile_name: str
-    profile_text: bytes | None
-    approval_policy: str
-    tightening: bytes = b""  # narrows the profile for this session; empty: nothing
-    tools: tuple[str, ...] = ()  # those that the session offers and runs; empty: all
-    by: Principal = ITSELF
 
 
 class Sessions:
     """The open sessions of this daemon. Those of an earlier one come back when they are named."""
 
-    def __init__(self, ledger: Ledger, pool: Pool, rules: Rules) -> None:
+    def __init__(self, ledger: Ledger, pool: Pool, rules: Rules, copies: Copies) -> None:
         self.profiles = NamedProfiles(rules.profile_directories)
         self._versions = Versions(ledger, pool, rules)
         self._ledger = ledger
         self._pool = pool
         self._rules = rules
+        self._copies = copies
         self._live: dict[str, LiveSession] = {}
         # A session is not revived while it is ended, nor twice at once.
         self._changing = asyncio.Lock()
@@ -68,14 +54,12 @@ class Sessions:
     async def open(self, opening: Opening) -> SessionRecord:
         """Opens, or resumes. Raises RequestError, ConfigurationError (a faulty profile)."""
         check_session_id(opening.session_id)
-        policy = opening.approval_policy or "ask"
-        if policy not in _POLICIES:
-            raise RequestError("INVALID_ARGUMENT", f"approval_policy {policy[:40]!r} is neither 'ask' nor 'never'")
+        policy = check_words(opening)
         workspace = self._rules.open_workspace(opening.workspace, opening.by)
         try:
             known = await self._ledger.session(opening.session_id)
             if known is None:
-                _check_tools(opening.tools, self.offers())
+                check_tools(opening.tools, self.offers())
                 base = await self._base(opening)
                 profile = await self._versions.fitted(base, opening.tightening, workspace.path)
                 record = SessionRecord(
@@ -93,16 +77,38 @@ class Sessions:
                     opened_ms=time.time_ns() // 1_000_000,
                     tools=tuple(sorted(opening.tools)),
                     principal=opening.by.name,
+                    on_copy=opening.view == "copy",
                 )
-                known = await self._ledger.open_session(record)
+                known = await self._recorded(record, workspace)
             if not may_change(opening.by, self.owner_of(known)):
                 # Nothing is said of it; that there is one cannot be hidden from whoever would have its id.
                 raise RequestError("ALREADY_EXISTS", f"session {known.session_id} is taken; choose another id")
-            self._check_same(known, opening, workspace, policy)
+            check_same(known, opening, workspace, policy)
         finally:
             workspace.close()
         await self.live(opening.session_id)
         return await self.record(opening.session_id)
+
+    async def _recorded(self, record: SessionRecord, workspace: Workspace) -> SessionRecord:
+        """The new session as it is stored, with its copy where it has one; another one where the id was taken.
+
+        Raises RequestError.
+        """
+        if not record.on_copy:
+            return await self._ledger.open_session(record)
+        async with self._copies.making(record.session_id):
+            known = await self._ledger.session(record.session_id)
+            if known is not None:
+                return known
+            await self._copies.make(record.session_id, workspace)
+            try:
+                known = await self._ledger.open_session(record)
+            except BaseException:
+                await self._copies.remove(record.session_id)
+                raise
+            if not known.on_copy:
+                await self._copies.remove(record.session_id)
+            return known
 
     async def record(self, session_id: str) -> SessionRecord:
         """Raises RequestError NOT_FOUND."""
@@ -167,6 +173,18 @@ class Sessions:
         if live is not None:
             live.workspace.close()
 
+    async def closed(self, session_id: str) -> None:
+        """Lets go of what a session held that is closed, and removes its copy of the workspace where it had one."""
+        await self.end(session_id, for_good=True)
+        try:
+            await self._copies.remove(session_id)
+        except OSError:
+            _log.exception("the copy of session %s cannot be removed now; the next start removes it", session_id)
+
+    async def on_copies(self) -> list[str]:
+        """The open sessions that work on copies of their workspaces."""
+        return [each.session_id for each in await self._ledger.sessions() if each.on_copy and each.state == "open"]
+
     async def follow(self, standing: Standing) -> None:
         """Has the open sessions at hand that chose this profile hear of what it stands for now."""
         behind = [
@@ -207,14 +225,8 @@ class Sessions:
         return await self.profiles.current(record.profile_name)
 
     async def _revive(self, record: SessionRecord, standing: Standing | None) -> LiveSession:
-        workspace = Workspace.open(record.workspace)
+        workspace = self._held(record)
         try:
-            if (workspace.device, workspace.inode) != (record.device, record.inode):
-                raise RequestError(
-                    "FAILED_PRECONDITION",
-                    f"{record.workspace} is another directory than the one that session {record.session_id} was opened "
-                    "on; open a new session",
-                )
             profile, barred = await self._kept(record, standing)
             live = _opened(record, workspace, profile, told=self.used.set, owner=self.owner_of(record))
             after = 0
@@ -231,6 +243,20 @@ class Sessions:
         except BaseException:
             workspace.close()
             raise
+
+    def _held(self, record: SessionRecord) -> Workspace:
+        """What the session works on. Raises RequestError FAILED_PRECONDITION where that is gone."""
+        if record.on_copy:
+            return self._copies.open(record.session_id, record.workspace, (record.device, record.inode))
+        workspace = Workspace.open(record.workspace)
+        if (workspace.device, workspace.inode) == (record.device, record.inode):
+            return workspace
+        workspace.close()
+        raise RequestError(
+            "FAILED_PRECONDITION",
+            f"{record.workspace} is another directory than the one that session {record.session_id} was opened on; "
+            "open a new session",
+        )
 
     async def _kept(self, record: SessionRecord, standing: Standing | None) -> tuple[Profile, Barred | None]:
         """The session's last good profile, and why it cannot be used, if so.
@@ -272,29 +298,6 @@ class Sessions:
             directories=self._rules.profile_directories,
         )
 
-    def _check_same(self, known: SessionRecord, opening: Opening, workspace: Workspace, policy: str) -> None:
-        if known.state == "closed":
-            raise RequestError("FAILED_PRECONDITION", f"session {known.session_id} is closed; open another one")
-        differing = []
-        if (known.device, known.inode) != (workspace.device, workspace.inode):
-            differing.append(f"workspace {known.workspace}")
-        text = None if known.profile_by_name else profiles.own_text(known.profile_text)
-        if opening.profile_text is not None and opening.profile_text != text:
-            differing.append(f"another text of profile {known.profile_name}")
-        by_name = opening.profile_text is None
-        if by_name and (opening.profile_name != known.profile_name or not known.profile_by_name):
-            differing.append(f"profile {known.profile_name}" if known.profile_by_name else "a profile given as a text")
-        if opening.tightening != profiles.own_tightening(known.profile_text):
-            differing.append("another tightening")
-        if tuple(sorted(opening.tools)) != known.tools:
-            differing.append(f"the tools {', '.join(known.tools)}" if known.tools else "all tools")
-        if policy != known.approval_policy:
-            differing.append(f"approval policy {known.approval_policy}")
-        if differing:
-            raise RequestError(
-                "ALREADY_EXISTS", f"session {known.session_id} exists with {', '.join(differing)}; choose another id"
-            )
-
 
 def none_such(session_id: str) -> RequestError:
     """There is no session of that id, or none for whoever asks."""
@@ -308,20 +311,6 @@ def offered(body: Mapping[str, Json], tools: Collection[str]) -> Mapping[str, Js
     lists = {name: value for name, value in body.items() if isinstance(value, list)}
     kept = {name: [each for each in value if each in tools] for name, value in lists.items()}
     return {**body, **kept} if any(kept.values()) else None
-
-
-def _check_tools(wanted: tuple[str, ...], there: Collection[str]) -> None:
-    """Raises RequestError INVALID_ARGUMENT."""
-    if len(set(wanted)) != len(wanted):
-        raise RequestError("INVALID_ARGUMENT", "tools names one twice; name each once")
-    for name in wanted:
-        if name not in there:
-            near = nearest(name[:80], there)
-            raise RequestError(
-                "INVALID_ARGUMENT",
-                f"tools names {name[:80]!r}, which no tool is called; "
-                + (f"did you mean {near!r}?" if near else f"there are {', '.join(sorted(there))}"),
-            )
 
 
 def _restored(text: bytes, name: str, source: str) -> Profile:

@@ -90,7 +90,7 @@ class Versions:
 
     def make_room(self, live: LiveSession) -> None:
         """Has the next worker of this session be one under its profile of now."""
-        place = Place(live.workspace.path, live.workspace.device, live.workspace.inode)
+        place = Place(live.workspace.place, live.workspace.device, live.workspace.inode, inside=live.workspace.path)
         self._pool.open_room(live.session.session_id, live.session.profile, place, hidden=live.hidden_names)
 
 

@@ -21,7 +21,7 @@ from stockade_daemon.sandbox.pool import Pool
 from stockade_daemon.values import Layer, Principal
 
 # The optional abilities of every daemon.
-_FEATURES: Final = ("heartbeats", "arguments-left-out", "ask-changes", "output-both", "jobs")
+_FEATURES: Final = ("heartbeats", "arguments-left-out", "ask-changes", "output-both", "jobs", "workspace-copies")
 
 
 def version() -> str:

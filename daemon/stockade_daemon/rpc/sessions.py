@@ -8,7 +8,7 @@ from stockade_daemon.errors import RequestError
 from stockade_daemon.ledger.ledger import Ledger
 from stockade_daemon.ledger.records import SessionRecord
 from stockade_daemon.pipeline.engine import Engine
-from stockade_daemon.pipeline.sessions import Opening
+from stockade_daemon.pipeline.opening import Opening
 from stockade_daemon.rpc import wire
 from stockade_daemon.rpc.access import Access
 from stockade_daemon.rpc.methods import unary
@@ -35,6 +35,7 @@ class SessionsService(sessions_pb2_grpc.SessionsServicer):
             approval_policy=request.approval_policy,
             tightening=request.tightening,
             tools=tuple(request.tools),
+            view=request.workspace_view or "itself",
             by=me,
         )
         # Shielded: a request that is dropped must not leave the ledger and what is at hand with different profiles.

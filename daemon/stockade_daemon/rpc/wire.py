@@ -95,6 +95,7 @@ def session(record: SessionRecord, owner: str) -> sessions_pb2.Session:
         tightening=own_tightening(record.profile_text),
         tools=record.tools,
         principal=owner,
+        workspace_view="copy" if record.on_copy else "itself",
     )
 
 

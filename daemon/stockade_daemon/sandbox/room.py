@@ -42,6 +42,7 @@ class Place:
     path: str
     device: int
     inode: int
+    inside: str = ""  # where workers have it; empty: at the same path
 
 
 def namespaces_of_this_process() -> dict[str, int]:
@@ -198,7 +199,7 @@ class Room:
         if self._place is not None:
             await self._attach(self._place, stack)
             await self._keep_scratch()
-        workspace = self._place.path if self._place is not None else None
+        workspace = (self._place.inside or self._place.path) if self._place is not None else None
         return plan(self._profile, workspace=workspace, host_uid=self._uid)
 
     async def _attach(self, place: Place, stack: AsyncExitStack) -> None:

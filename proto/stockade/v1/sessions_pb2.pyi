@@ -31,6 +31,7 @@ class OpenSessionRequest(_message.Message):
     APPROVAL_POLICY_FIELD_NUMBER: _builtins.int
     TIGHTENING_FIELD_NUMBER: _builtins.int
     TOOLS_FIELD_NUMBER: _builtins.int
+    WORKSPACE_VIEW_FIELD_NUMBER: _builtins.int
     session_id: _builtins.str
     """chosen by the client: 1 to 128 of A-Z a-z 0-9 . _ -"""
     workspace: _builtins.str
@@ -43,6 +44,14 @@ class OpenSessionRequest(_message.Message):
     that would allow more is INVALID_ARGUMENT, with the place, the key and what it would allow. It belongs to the
     session like its profile: it counts in profile_digest, and another one is ALREADY_EXISTS. It narrows each version of
     the profile; where it would allow more than the present one, calls end with DENIED.
+    """
+    workspace_view: _builtins.str
+    """itself (default): what the session changes, the workspace has. copy: the session works on a copy of its own, made when
+    it is opened, at the workspace's path for its tools. Nothing of the workspace is changed, two sessions on copies never
+    see each other, and the copy is gone with the session, which ends with the daemon at the latest. Not copied are
+    sockets and devices. Another view is ALREADY_EXISTS. FAILED_PRECONDITION: no room for it, or somebody writes to the
+    workspace all the time. PERMISSION_DENIED: something in it cannot be read. A daemon that knows this has the feature
+    "workspace-copies".
     """
     @_builtins.property
     def profile_text(self) -> Global___ProfileText: ...
@@ -63,10 +72,11 @@ class OpenSessionRequest(_message.Message):
         approval_policy: _builtins.str = ...,
         tightening: _builtins.bytes = ...,
         tools: _abc.Iterable[_builtins.str] | None = ...,
+        workspace_view: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["profile", b"profile", "profile_name", b"profile_name", "profile_text", b"profile_text"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["approval_policy", b"approval_policy", "profile", b"profile", "profile_name", b"profile_name", "profile_text", b"profile_text", "session_id", b"session_id", "tightening", b"tightening", "tools", b"tools", "workspace", b"workspace"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["approval_policy", b"approval_policy", "profile", b"profile", "profile_name", b"profile_name", "profile_text", b"profile_text", "session_id", b"session_id", "tightening", b"tightening", "tools", b"tools", "workspace", b"workspace", "workspace_view", b"workspace_view"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType_profile: _TypeAlias = _typing.Literal["profile_name", "profile_text"]  # noqa: Y015
     _WhichOneofArgType_profile: _TypeAlias = _typing.Literal["profile", b"profile"]  # noqa: Y015
@@ -185,6 +195,7 @@ class Session(_message.Message):
     TIGHTENING_FIELD_NUMBER: _builtins.int
     TOOLS_FIELD_NUMBER: _builtins.int
     PRINCIPAL_FIELD_NUMBER: _builtins.int
+    WORKSPACE_VIEW_FIELD_NUMBER: _builtins.int
     session_id: _builtins.str
     workspace: _builtins.str
     profile_name: _builtins.str
@@ -204,6 +215,8 @@ class Session(_message.Message):
     """as it was opened with"""
     principal: _builtins.str
     """whose it is: whoever opened it"""
+    workspace_view: _builtins.str
+    """itself | copy; empty: an older daemon, which knows no other than itself"""
     @_builtins.property
     def tools(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """the same; empty: all tools"""
@@ -222,10 +235,11 @@ class Session(_message.Message):
         tightening: _builtins.bytes = ...,
         tools: _abc.Iterable[_builtins.str] | None = ...,
         principal: _builtins.str = ...,
+        workspace_view: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["approval_policy", b"approval_policy", "last_seq", b"last_seq", "opened_ms", b"opened_ms", "principal", b"principal", "profile_digest", b"profile_digest", "profile_name", b"profile_name", "session_id", b"session_id", "state", b"state", "tightening", b"tightening", "tools", b"tools", "workspace", b"workspace"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["approval_policy", b"approval_policy", "last_seq", b"last_seq", "opened_ms", b"opened_ms", "principal", b"principal", "profile_digest", b"profile_digest", "profile_name", b"profile_name", "session_id", b"session_id", "state", b"state", "tightening", b"tightening", "tools", b"tools", "workspace", b"workspace", "workspace_view", b"workspace_view"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

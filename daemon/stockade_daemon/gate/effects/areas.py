@@ -33,7 +33,10 @@ class Areas:
         self._held: dict[bytes, tuple[int, int]] = {}  # name → descriptors of the place, and of the locked note
 
     def note(self, name: bytes, workspace: Workspace) -> None:
-        """Remembers an area that is going to be made. Raises OSError."""
+        """Remembers an area that is going to be made. Raises OSError. A session's copy of a workspace is gone with the
+        daemon, and the area in it."""
+        if workspace.is_copy:
+            return
         body = {"workspace": workspace.path, "device": workspace.device, "inode": workspace.inode}
         place, descriptor = self._opened(self._name(name))
         self._held[name] = place, descriptor

@@ -118,7 +118,7 @@ class Transactions:
             )
             made = recorded = False
             try:
-                async with trees.alone(self._workspace.path):
+                async with trees.alone(self._workspace.place):
                     await witness.allowed()
                     await asyncio.to_thread(commit.perform, ready, power=power)
                     made = True
