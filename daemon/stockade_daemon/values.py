@@ -231,7 +231,8 @@ class Call:
     arguments_text: bytes  # JSON text as it came, or as pre-execute has rewritten it
     arguments: Mapping[str, Json]  # parsed once, deeply frozen
     digest: str  # SHA-256, lower-case hex, over tool and the text as it came: same id + same digest = same call
-    parent: str | None = None
+    parent: str | None = None  # the call that has started it
+    background: bool = False  # it is a job, which goes on after its parent's end; policy was asked about that one
 
 
 @dataclass(frozen=True, slots=True)

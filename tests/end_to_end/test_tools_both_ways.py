@@ -207,17 +207,24 @@ def packed(version: str, files: Mapping[str, str], directory: Path) -> None:
         archive.writestr(f"{info}/RECORD", "".join(f"{name},,\n" for name in (*whole, f"{info}/RECORD")))
 
 
-def test_pip_installs_into_a_directory(served: Stockaded, workspace: Path) -> None:
+# Sets of strings that are constants are written in the order of their hashes.
+PIP: Final = (
+    f"export PYTHONHASHSEED=0 PIP_CONFIG_FILE=/dev/null; {sys.executable} -P -m pip --disable-pip-version-check"
+)
+
+
+def wheels(workspace: Path) -> None:
+    """Two versions of a package `greet`, and what it wants."""
     (workspace / "wheels").mkdir()
     repacked("click", workspace / "wheels")
     code = "import click\n\n\n@click.command()\ndef main() -> None:\n    click.echo('hello')\n"
     packed("1.0", {"greet/__init__.py": code, "greet/one.py": "", "greet/data/a.json": "{}\n"}, workspace / "wheels")
     packed("2.0", {"greet/__init__.py": code, "greet/two/__init__.py": ""}, workspace / "wheels")
-    # Sets of strings that are constants are written in the order of their hashes.
-    pip = (
-        f"export PYTHONHASHSEED=0 PIP_CONFIG_FILE=/dev/null; {sys.executable} -P -m pip install --quiet --no-index"
-        " --disable-pip-version-check --find-links wheels -t site"
-    )
+
+
+def test_pip_installs_into_a_directory(served: Stockaded, workspace: Path) -> None:
+    wheels(workspace)
+    pip = f"{PIP} install --quiet --no-index --find-links wheels -t site"
     commands = [
         f"{pip} greet==1.0; PYTHONPATH=site site/bin/greet",
         f"{pip} --upgrade greet; PYTHONPATH=site site/bin/greet; sh site/bin/greet.sh",
@@ -285,9 +292,9 @@ def test_pytest_runs_the_tests_of_a_real_package(served: Stockaded, workspace: P
     assert (workspace / "work" / "shared0" / "all").read_text() == "1\n10\n1000\n"
 
 
-@programs("node", "npm")
-def test_npm_installs_what_is_at_hand(served: Stockaded, workspace: Path) -> None:
-    """A directory, which npm links, and packed ones, one of which has a program, and a script of its own."""
+def npm_project(workspace: Path) -> list[str]:
+    """Commands that install into `application`: a directory, which npm links, and packed ones, one of which has a
+    program, and a script of its own."""
     packages = {
         "linked": {"name": "linked", "version": "1.0.0", "main": "index.js"},
         "packed": {"name": "packed", "version": "1.0.0", "main": "index.js"},
@@ -315,13 +322,17 @@ def test_npm_installs_what_is_at_hand(served: Stockaded, workspace: Path) -> Non
         export npm_config_offline=true npm_config_audit=false npm_config_fund=false npm_config_update_notifier=false
         export npm_config_loglevel=error
     """
-    commands = [
+    return [
         f"{npm} npm pack --silent ./packed ./tool",
         f"{npm} cd application; npm install --silent ../linked ../packed-1.0.0.tgz ../tool-2.0.0.tgz; npx --no tool",
         f"{npm} cd application; npm uninstall --silent packed; npm ls",
         f"{npm} cd application; npm ci --silent; npm ls --all; node_modules/.bin/tool",
     ]
-    both = both_ways(served, "ci", workspace, commands)
+
+
+@programs("node", "npm")
+def test_npm_installs_what_is_at_hand(served: Stockaded, workspace: Path) -> None:
+    both = both_ways(served, "ci", workspace, npm_project(workspace))
     assert both.differences() == []
     assert both.through.statuses == (0, 0, 0, 0), both.through.printed
     assert both.through.printed[1].endswith("42\n")

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import AsyncExitStack, contextmanager
 
-from stockade_daemon.errors import ArgumentsRefusal, Refusal
+from stockade_daemon.errors import Refusal
 from stockade_daemon.pipeline import outcomes
 from stockade_daemon.pipeline.command import run_command
 from stockade_daemon.pipeline.context import CallUnderWay, Services
@@ -24,8 +24,6 @@ async def dispatch(services: Services, judged: Judged, under_way: CallUnderWay) 
     """
     if is_start(judged):
         return await under_way.jobs.start(judged, under_way)
-    if judged.manifest.custom is None and "workspace" in judged.call.arguments and judged.call.parent is None:
-        raise ArgumentsRefusal("INVALID_ARGS", "workspace is for a command in the background; leave it out")
     session_id, call_id = judged.session.session_id, judged.call.call_id
     async with AsyncExitStack() as stack:
         try:
@@ -37,8 +35,8 @@ async def dispatch(services: Services, judged: Judged, under_way: CallUnderWay) 
                 judged.manifest.access,
                 profile=live.session.profile,
                 hidden=live.hidden_names,
-                follow=judged.call.parent is not None,
-                job=judged.call.parent is not None and judged.manifest.body is Body.COMMAND,
+                follow=judged.call.background,
+                job=judged.call.background and judged.manifest.body is Body.COMMAND,
             )
             making = stack.enter_async_context(giving)
             under_way.waits_for_worker = True

@@ -292,7 +292,8 @@ def _idmap(survey: Survey) -> Finding:
         "idmapped_mounts",
         "degraded",
         _said(survey, "; ".join(refused)),
-        "Commands see a workspace there as somebody else's: files that only the owner may read cannot be read.",
+        "Commands see a workspace there as somebody else's: files that only the owner may read cannot be read. With "
+        "the state there, commands under a profile that has `filesystem.scratch` are refused.",
         _as_user(
             survey,
             "keep workspaces on a file system that knows id-mapped mounts (ext4, xfs, btrfs), on Linux 5.19 or newer",
