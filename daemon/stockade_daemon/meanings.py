@@ -65,7 +65,7 @@ OF_EVENTS: Final[dict[str, str]] = {
     "under, and `calls`: `run` (the last good version stays), `refused` (this session cannot have the present one)",
     "session/closed": "it has ended",
     "tool/call": "a call was taken, before anything else happens: tool, arguments as they came, digest, its "
-    "`turn` if it has one, the `parent` that has started it where it is a background job, and the pending `card`",
+    "`turn` if it has one, the `parent` that has started it, `background` where it is a job, and the pending `card`",
     "call/profile": "pre-execute chose a narrower profile for this call: `digest`, `before`, and the `tightening`",
     "call/arguments": "pre-execute has rewritten the arguments: `arguments`, their `digest`, and the `card` with them",
     "policy/pre-execute": "the rules have decided: `decision`, `reason`",
@@ -73,7 +73,8 @@ OF_EVENTS: Final[dict[str, str]] = {
     "`at` arguments or effects, and `wait_s`, with which a later daemon goes on",
     "approval/decided": "the ask is over: `outcome` (allowed, or the code), `reason`; "
     "of an answer `decision_id` and `said`",
-    "policy/guards": "the guards have looked: `decision`, how many there are",
+    "policy/guards": "the guards have looked: `decision`, how many there are; `background` of a job, which the budget "
+    "has counted with its parent",
     "call/dispatched": "a worker is about to get the body: `access`, `layers`",
     "call/attempt": "a listener of tools/execute asked for another attempt: `number`, and `decision` (`run`, "
     "`refused`)",

@@ -4,50 +4,17 @@ import asyncio
 import os
 import select
 import signal
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import ExitStack, asynccontextmanager, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from stockade_client import Call, CallResult, NotPossible, connect
-from stockade_client.session import Session
+from stockade_client import NotPossible, connect
 from stockade_client.sync import connect as connect_sync
+from tests.end_to_end.jobs import asked, begun, printed, session_of, value_of
 from tests.end_to_end.profile_admin import HANG_S
 from tests.end_to_end.stockaded import Stockaded, running
-
-
-@asynccontextmanager
-async def session_of(daemon: Stockaded, workspace: Path, **more: Any) -> AsyncIterator[Session]:
-    async with (
-        asyncio.timeout(HANG_S),
-        connect(daemon.address) as client,
-        client.session(workspace, "ci", **more) as session,
-    ):
-        yield session
-
-
-async def begun(session: Session, command: str, **more: Any) -> Call:
-    result = await session.call("shell", command=command, background=True, **more)
-    assert result.ok, result
-    return session.job(value_of(result)["job"])
-
-
-async def printed(job: Call, text: bytes) -> bytes:
-    """What a job has printed, once `text` is there."""
-    got = b""
-    async with job.output() as pieces:
-        async for piece in pieces:
-            got += piece
-            if text in got:
-                break
-    return got
-
-
-def value_of(result: CallResult) -> dict[str, Any]:
-    assert isinstance(result.value, dict), result
-    return result.value
 
 
 @contextmanager
@@ -64,12 +31,6 @@ def ending(word: str) -> Iterator[list[int]]:
 
 def all_ended(pidfds: Sequence[int]) -> bool:
     return all(select.select([each], [], [], HANG_S)[0] for each in pidfds)
-
-
-async def asked(session: Session, action: str, **more: Any) -> dict[str, Any]:
-    result = await session.call("job", action=action, **more)
-    assert result.ok, result
-    return value_of(result)
 
 
 async def test_a_job_goes_on_after_its_call_and_has_a_result_of_its_own(shared: Stockaded, workspace: Path) -> None:
@@ -212,13 +173,6 @@ async def test_a_job_has_a_longest_time_of_its_own(shared: Stockaded, workspace:
         result = await (await begun(session, "sleep 1000")).result()
         assert result.error is not None
         assert (result.error.code, "limits.job_s of profile ci" in result.error.message) == ("TOOL_TIMEOUT", True)
-
-
-async def test_a_view_is_for_jobs_alone(shared: Stockaded, workspace: Path) -> None:
-    async with session_of(shared, workspace) as session:
-        result = await session.call("shell", command="true", workspace="read")
-        assert result.error is not None
-        assert result.error.code == "INVALID_ARGS"
 
 
 async def test_two_sessions_do_not_see_each_others_jobs(shared: Stockaded, workspace: Path) -> None:

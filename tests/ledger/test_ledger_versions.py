@@ -93,7 +93,7 @@ async def test_a_new_event_is_stored_with_its_types_version(path: str, ledger: L
     await ledger.settle("s", "c", {"ok": True})
     with closing(sqlite3.connect(path)) as connection:
         stored = connection.execute("SELECT type, version FROM events ORDER BY seq").fetchall()
-    assert stored == [("session/opened", 1), ("tool/call", 1), ("tool/result", 2)]
+    assert stored == [("session/opened", 1), ("tool/call", 2), ("tool/result", 2)]
 
 
 async def test_a_ledger_with_events_of_a_newer_version_is_refused_and_left_alone(path: str) -> None:

@@ -59,6 +59,7 @@ def test_strict_has_no_network_no_sockets_and_no_writes() -> None:
 def test_hook_allows_nothing_that_strict_refuses() -> None:
     strict, hook = (profiles.load(name, directories=SHIPPED) for name in ("strict", "hook"))
     assert widenings(hook, strict) == ()
+    assert hook.limits.jobs == 0  # nobody would end them
 
 
 def test_only_the_profile_of_that_name_has_the_hosts_network_and_it_asks_about_everything() -> None:

@@ -211,3 +211,11 @@ def test_a_flood_of_faults_makes_a_short_message(arguments: dict[str, Any]) -> N
 def test_a_very_long_command_is_not_refused() -> None:
     command = "true " * 400_000
     assert parse("shell", {"command": command}) == {"command": command}
+
+
+def test_what_a_job_has_of_the_workspace_is_said_only_of_a_job() -> None:
+    view = {"command": "true", "workspace": "overlay"}
+    for given in (view, {**view, "background": False}, {**view, "background": None}):
+        assert "workspace is only for a call with background true; leave it out" in refusal("shell", given)
+    assert parse("shell", {**view, "background": True})["workspace"] == "overlay"
+    assert "background" not in parse("shell", {"command": "true", "workspace": None})

@@ -52,9 +52,15 @@ def _decisions_say_which_answer(body: Body) -> Body:
     return {"decision_id": "", "said": ""} | body
 
 
+def _jobs_say_what_they_are(body: Body) -> Body:
+    """tool/call 1 → 2: whether a call that another has started is a job in the background. Of version 1 all were."""
+    return body | {"background": True} if "parent" in body else body
+
+
 # By type: the step from version 1 to 2, from 2 to 3, and so on.
 _STEPS: Final[Mapping[str, tuple[Callable[[Body], Body], ...]]] = {
     "approval/asked": (_asks_say_how_to_go_on,),
     "approval/decided": (_decisions_say_which_answer,),
+    "tool/call": (_jobs_say_what_they_are,),
     "tool/result": (_usage_says_where_it_comes_from,),
 }

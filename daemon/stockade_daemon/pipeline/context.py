@@ -94,6 +94,7 @@ class CallUnderWay:
     waits_for_worker: bool = False
     settled: asyncio.Event = field(default_factory=asyncio.Event)
     record: CallRecord | None = None  # what the ledger has of it; set before `settled`, None where it cannot record
+    outcome: Outcome | None = None  # what it came to, once it is settled
     dispatched: bool = False  # the body may have run
     begun: asyncio.Event = field(default_factory=asyncio.Event)  # it is recorded that the body may have run
     worker: Worker | None = None  # that runs a command, while it does
@@ -141,10 +142,8 @@ class Services:
     post_execute: Waterfall[Finished, PostDecision]
 
 
-def printed_by(
-    services: Services, live: LiveSession, call_id: str, stop: Stop, *, parent: str | None = None
-) -> Printed:
-    """What a call of this session will print, kept as its profile says. parent: of a background job."""
+def printed_by(services: Services, live: LiveSession, call_id: str, stop: Stop, *, is_job: bool = False) -> Printed:
+    """What a call of this session will print, kept as its profile says. is_job: it goes on in the background."""
     session = live.session
     limits = session.profile.limits
     return Printed(
@@ -153,5 +152,5 @@ def printed_by(
         call_id,
         limits,
         lambda: stop.request("output"),
-        is_job=parent is not None,
+        is_job=is_job,
     )

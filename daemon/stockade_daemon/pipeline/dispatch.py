@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import AsyncExitStack, contextmanager
 
-from stockade_daemon.errors import ArgumentsRefusal, Refusal
+from stockade_daemon.errors import Refusal
 from stockade_daemon.pipeline import outcomes
 from stockade_daemon.pipeline.command import run_command
 from stockade_daemon.pipeline.context import CallUnderWay, Services
@@ -13,7 +13,7 @@ from stockade_daemon.pipeline.stop import Stopped
 from stockade_daemon.pipeline.stopped import before_dispatch
 from stockade_daemon.policy.subjects import Judged
 from stockade_daemon.sandbox.worker import Worker
-from stockade_daemon.values import Body, Outcome
+from stockade_daemon.values import Access, Body, Outcome
 
 
 async def dispatch(services: Services, judged: Judged, under_way: CallUnderWay) -> Outcome:
@@ -24,21 +24,20 @@ async def dispatch(services: Services, judged: Judged, under_way: CallUnderWay) 
     """
     if is_start(judged):
         return await under_way.jobs.start(judged, under_way)
-    if judged.manifest.custom is None and "workspace" in judged.call.arguments and judged.call.parent is None:
-        raise ArgumentsRefusal("INVALID_ARGS", "workspace is for a command in the background; leave it out")
     session_id, call_id = judged.session.session_id, judged.call.call_id
     async with AsyncExitStack() as stack:
         try:
             under_way.stop.check()
             # Raced: a host that is slow to make a worker must not keep a call from being stopped.
-            live = under_way.live
+            live, access = under_way.live, _access(judged)
+            bare = judged.call.background or access is not judged.manifest.access
             giving = services.pool.worker(
                 session_id,
-                judged.manifest.access,
+                access,
                 profile=live.session.profile,
                 hidden=live.hidden_names,
-                follow=judged.call.parent is not None,
-                job=judged.call.parent is not None and judged.manifest.body is Body.COMMAND,
+                follow=judged.call.background,
+                job=bare and judged.manifest.body is Body.COMMAND,
             )
             making = stack.enter_async_context(giving)
             under_way.waits_for_worker = True
@@ -53,7 +52,7 @@ async def dispatch(services: Services, judged: Judged, under_way: CallUnderWay) 
         await services.ledger.dispatched(
             session_id,
             call_id,
-            {"access": str(judged.manifest.access), "layers": outcomes.layers_body(worker.layers)},
+            {"access": str(access), "layers": outcomes.layers_body(worker.layers)},
         )
         under_way.dispatched = True
         under_way.begun.set()
@@ -63,6 +62,14 @@ async def dispatch(services: Services, judged: Judged, under_way: CallUnderWay) 
                 return await run(services, judged, under_way, worker)
         except Refusal as refusal:
             return outcomes.refused(refusal, layers=worker.layers)
+
+
+def _access(judged: Judged) -> Access:
+    """What the body sees of the workspace: what its tool is made for, or less where the profile gives less."""
+    wanted = judged.manifest.access
+    if wanted is Access.OVERLAY and judged.session.profile.workspace == "read":
+        return Access.READ
+    return wanted
 
 
 @contextmanager

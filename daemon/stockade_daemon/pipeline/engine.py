@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from stockade_daemon.errors import InfrastructureFailure, Refusal, RequestError
 from stockade_daemon.ledger.records import CallRecord, SessionRecord, Unsettled
-from stockade_daemon.pipeline import effects, outcomes, views
+from stockade_daemon.pipeline import effects, outcomes
 from stockade_daemon.pipeline.context import CallUnderWay, LiveSession, Services, printed_by
 from stockade_daemon.pipeline.draining import given_time
 from stockade_daemon.pipeline.finalize import finalize
@@ -26,8 +26,8 @@ from stockade_daemon.pipeline.recover import recover
 from stockade_daemon.pipeline.run import run
 from stockade_daemon.pipeline.scheduler import Scheduler, cancelled, parked
 from stockade_daemon.pipeline.sessions import Sessions
+from stockade_daemon.pipeline.settling import settle
 from stockade_daemon.pipeline.stop import Cause, Clock, Stop
-from stockade_daemon.pipeline.stopped import ended_by
 from stockade_daemon.pipeline.taking_up import take_up
 from stockade_daemon.pipeline.turn import Place, Turn, Wanted, as_wanted
 from stockade_daemon.pipeline.waited import Waited
@@ -240,27 +240,7 @@ class Engine:
                 final = await run(self._services, judged, under_way, self._observers, waited)
             under_way.place.over()
             await under_way.place.results_before()
-            result = outcomes.body(final.outcome, under_way.live.digest)
-            if judged is not None and under_way.card is not None:
-                result["card"] = views.completed(judged.manifest, under_way.card, result)
-            if self._services.durability == "power":
-                # What lies beside the ledger survives what the ledger does.
-                await under_way.printed.sync()
-            outputs = under_way.printed.small()
-            by = ended_by(final.outcome, under_way.stop.by or under_way.place.refused_by)
-            settled = await self._services.ledger.settle(session.session_id, call.call_id, result, outputs, by=by)
-            under_way.live.spent.learn(settled.type, settled.body)
-            under_way.record = CallRecord(
-                session.session_id, call.call_id, call.tool, call.digest, "settled", settled.body
-            )
-            if under_way.place.turn_id:
-                under_way.place.context = final.context  # told when the turn has all its results
-            else:
-                for text in final.context:
-                    # Waited for: who has the result can read what it comes with.
-                    await self._services.ledger.append(
-                        session.session_id, "context/message", call.call_id, {"text": text}
-                    )
+            await settle(self._services, under_way, judged, final)
             code = final.outcome.error.code if final.outcome.error else "ok"
         except Parked:
             self._parked.add((session.session_id, call.call_id))
@@ -390,7 +370,7 @@ class Engine:
             asked = self._services.approvals.waiting_for(session_id, call_id)
             if asked and not self._last and self._services.approvals.park(session_id, call_id):
                 self._turns.park((session_id, call_id))
-            elif asked or call.call.parent is not None:  # a job has no end of its own to wait for
+            elif asked or call.call.background:  # a job has no end of its own to wait for
                 call.stop.request("draining")
         await given_time(self._under_way.values(), grace_s)
         await asyncio.gather(*(self._stop(key, "draining") for key in list(self._under_way)))

@@ -126,7 +126,7 @@ def _limit_time(judged: Judged, under_way: CallUnderWay) -> None:
     """Stops the call when the body's own clock has run for its time: the shorter of what the call asks for (or else
     the tool allows) and of what the profile allows. The whole process tree is killed; the outcome is TOOL_TIMEOUT."""
     asked = judged.call.arguments.get("timeout_s")
-    profile, job = judged.session.profile, judged.call.parent is not None
+    profile, job = judged.session.profile, judged.call.background
     longest, key = (profile.limits.job_s, "job_s") if job else (profile.limits.wall_s, "wall_s")
     limits: list[tuple[float, str]] = [(longest, f"limits.{key} of profile {profile.name}")]
     if isinstance(asked, int | float):

@@ -16,14 +16,19 @@ _log = logging.getLogger(__name__)
 def guard(services: Services, judged: Judged, under_way: CallUnderWay) -> None:
     """Raises PolicyRefusal(DENIED) when a guard denies; what a guard raises itself is raised.
 
-    The session's budget is the last guard, so that only a call which all others let pass is counted.
+    The session's budget is the last guard, so that only a call which all others let pass is counted. It has no say on a
+    job: its parent was counted.
     """
-    spent = under_way.live.spent
-    reason = services.guards.check(judged) or within(judged.session.profile.budget, spent)
+    spent, is_job = under_way.live.spent, judged.call.background
+    reason = services.guards.check(judged)
+    if reason is None and not is_job:
+        reason = within(judged.session.profile.budget, spent)
     body: dict[str, Json] = {
         "decision": "abstain" if reason is None else "deny",
-        "guards": len(services.guards) + 1,
+        "guards": len(services.guards) + (not is_job),
     }
+    if is_job:
+        body["background"] = True
     if reason is not None:
         body["reason"] = reason
     spent.learn("policy/guards", body)

@@ -32,6 +32,7 @@ SIGNALS: Final = {
     name: int(signal.Signals[name]) for name in ("SIGHUP", "SIGINT", "SIGKILL", "SIGTERM", "SIGUSR1", "SIGUSR2")
 }
 _REMEMBERED: Final = 64  # of a session; those that have ended are forgotten first
+_MOST_MESSAGE: Final = 500  # characters of an error
 _TOOL: Final = "shell"
 _VIEWS: Final = {"read": Access.READ, "overlay": Access.OVERLAY}
 
@@ -47,13 +48,24 @@ class Job:
     title: str  # of its card
     workspace: str  # read | overlay
     since_ms: int
+    ended: Mapping[str, Json] | None = None  # of the recorded result what `end` says; None: there is none
 
 
 def is_start(judged: Judged) -> bool:
     """Whether this call only starts a job."""
     call, manifest = judged.call, judged.manifest
     asked = manifest.custom is None and manifest.name == _TOOL and call.arguments.get("background") is True
-    return asked and call.parent is None
+    return asked and not call.background
+
+
+def end(value: Json, error: Mapping[str, Json] | None) -> dict[str, Json]:
+    """How a job ended, from the value and the error of its result."""
+    told: dict[str, Json] = {}
+    if isinstance(value, Mapping):
+        told |= {name: value.get(name) for name in ("exit_code", "signal", "stdout_bytes", "stderr_bytes")}
+    if error is not None:
+        told["error"] = f"{error['code']}: {str(error['message'])[:_MOST_MESSAGE]}"
+    return told
 
 
 class Jobs:
@@ -123,6 +135,10 @@ class Jobs:
         """The session has ended."""
         self._started.pop(session_id, None)
 
+    def find(self, session_id: str, job_id: str) -> Job | None:
+        """None: this daemon has started none of that name, or has forgotten it."""
+        return self._started.get(session_id, {}).get(job_id)
+
     def known(self, session_id: str) -> list[Job]:
         """The jobs of a session that this daemon has started and remembers, oldest first."""
         return list(self._started.get(session_id, {}).values())
@@ -141,18 +157,17 @@ class Jobs:
         if number is None:
             raise RequestError("INVALID_ARGUMENT", f"signal {name[:40]!r} is none of {', '.join(SIGNALS)}; send one")
         call = self._calls.get((session_id, call_id))
-        if call is None or call.worker is None:
+        if call is None or call.worker is None or not await call.worker.signal(number):
             raise RequestError(
                 "FAILED_PRECONDITION",
                 f"call {call_id} runs no command: it has its result, or has not begun; look at its state first",
             )
+        # Afterwards: what is recorded has happened.
         await self._services.ledger.append(session_id, "call/signalled", call_id, {"signal": name}, by=by)
-        if call.worker is not None:  # it may have ended meanwhile
-            await call.worker.signal(number)
 
     def _check_room(self, judged: Judged) -> None:
         session, profile = judged.session.session_id, judged.session.profile
-        under_way = [call_id for (owner, call_id), call in self._calls.items() if owner == session and call.call.parent]
+        under_way = [job for (owner, job), each in self._calls.items() if owner == session and each.call.background]
         if len(under_way) >= profile.limits.jobs:
             which = f"{len(under_way)} are under way ({', '.join(under_way[:8])})" if under_way else "none may be"
             raise ToolFailure(
@@ -170,13 +185,14 @@ class Jobs:
             token=secrets.token_hex(16),
             digest=digest(judged.call.tool, text),
             parent=judged.call.call_id,
+            background=True,
         )
         stop = Stop()
         title = (parent.card or {}).get("title")
         child = replace(
             parent,
             call=call,
-            printed=printed_by(self._services, parent.live, call.call_id, stop, parent=call.parent),
+            printed=printed_by(self._services, parent.live, call.call_id, stop, is_job=True),
             stop=stop,
             clock=Clock(stop),
             place=type(parent.place)(),
@@ -184,11 +200,14 @@ class Jobs:
             settled=asyncio.Event(),
             begun=asyncio.Event(),
             record=None,
+            outcome=None,
             dispatched=False,
             worker=None,
             task=None,
         )
         view = str(judged.call.arguments.get("workspace", "read"))
+        if judged.session.profile.workspace == "read":
+            view = "read"
         shown = title if isinstance(title, str) else call.tool
         return Job(call.call_id, judged.call.call_id, shown, view, child.since_ms), child
 
@@ -200,6 +219,7 @@ class Jobs:
             "digest": call.digest,
             "profile_digest": child.live.digest,
             "parent": job.parent,
+            "background": True,
         }
         if child.card is not None:
             body["card"] = child.card
@@ -213,6 +233,11 @@ class Jobs:
     async def _go(self, child: CallUnderWay, judged: Judged, job: Job) -> None:
         manifest = replace(judged.manifest, access=_VIEWS[job.workspace])
         await self._run(child, Judged(judged.session, child.call, manifest), None)
+        known, outcome = self._started.get(child.call.session_id, {}), child.outcome
+        if child.record is not None and outcome is not None and job.job_id in known:
+            # Kept, since a value may be megabytes of JSON, and who lists asks about all of them.
+            error = None if outcome.error is None else {"code": outcome.error.code, "message": outcome.error.message}
+            known[job.job_id] = replace(job, ended=end(outcome.value, error))
 
     async def _with_parent(self, parent: CallUnderWay, child: CallUnderWay) -> None:
         """Ends a job of which nobody was told."""
@@ -223,7 +248,8 @@ class Jobs:
     def _remember(self, session_id: str, job: Job) -> None:
         known = self._started.setdefault(session_id, {})
         known[job.job_id] = job
-        for job_id in [each for each in known if (session_id, each) not in self._calls][: len(known) - _REMEMBERED]:
+        too_many = max(0, len(known) - _REMEMBERED)
+        for job_id in [each for each in known if (session_id, each) not in self._calls][:too_many]:
             del known[job_id]
 
 

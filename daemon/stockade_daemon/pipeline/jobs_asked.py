@@ -7,18 +7,15 @@ import asyncio
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
 
 from stockade_daemon import json_text
 from stockade_daemon.errors import ArgumentsRefusal, RequestError
 from stockade_daemon.ledger.ledger import VALUE_PART
 from stockade_daemon.pipeline.context import CallUnderWay, Services
-from stockade_daemon.pipeline.jobs import Jobs
+from stockade_daemon.pipeline.jobs import Jobs, end
 from stockade_daemon.pipeline.kept_bytes import file_of
 from stockade_daemon.pipeline.wishes import JobWish
 from stockade_daemon.values import Json
-
-_MOST_MESSAGE: Final = 500  # characters of an error
 
 
 async def asked(services: Services, jobs: Jobs, session_id: str, wish: JobWish) -> dict[str, Json]:
@@ -60,7 +57,7 @@ async def _done(jobs: Jobs, session_id: str, wish: JobWish, under_way: CallUnder
 async def _title(services: Services, session_id: str, job_id: str) -> str:
     """What a job of this session runs. Raises ArgumentsRefusal."""
     first = await services.ledger.read(session_id, call_id=job_id, limit=1) if job_id else ()
-    if not first or "parent" not in first[0].body:
+    if not first or first[0].body.get("background") is not True:
         raise ArgumentsRefusal(
             "INVALID_ARGS", f'this session has no job {job_id[:128]!r}; action "list" tells which there are'
         )
@@ -73,23 +70,22 @@ async def _told(services: Services, jobs: Jobs, session_id: str, job_id: str, ti
     told: dict[str, Json] = {"job": job_id, "title": title}
     under_way = jobs.under_way(session_id, job_id)
     if under_way is not None:
-        sizes = {"stdout_bytes": under_way.stdout.size, "stderr_bytes": under_way.stderr.size}
+        sizes = {"stdout_bytes": under_way.stdout.total, "stderr_bytes": under_way.stderr.total}
         return {**told, "state": "running", **sizes}
+    told["state"] = "ended"
+    job = jobs.find(session_id, job_id)
+    if job is not None and job.ended is not None:
+        return {**told, **job.ended}
     record = await services.ledger.call(session_id, job_id)
     result = record.result if record is not None else None
-    told["state"] = "ended"
     if result is None:
         return told
-    value = result.get("value")
+    value, error = result.get("value"), result.get("error")
     if "value_digest" in result:
         kept = await services.ledger.output(session_id, job_id, VALUE_PART)
-        value = json_text.parse(kept, max_bytes=len(kept)) if kept is not None else None
-    if isinstance(value, Mapping):
-        told |= {name: value.get(name) for name in ("exit_code", "signal", "stdout_bytes", "stderr_bytes")}
-    error = result.get("error")
-    if isinstance(error, Mapping):
-        told["error"] = f"{error['code']}: {str(error['message'])[:_MOST_MESSAGE]}"
-    return told
+        # One value, of a job that is asked about by its name.
+        value = await asyncio.to_thread(json_text.parse, kept, max_bytes=len(kept)) if kept is not None else None
+    return {**told, **end(value, error if isinstance(error, Mapping) else None)}
 
 
 async def _read(services: Services, jobs: Jobs, session_id: str, wish: JobWish) -> dict[str, Json]:
@@ -119,7 +115,7 @@ def _whole(data: bytes) -> int:
     """How many bytes of it are whole characters, or no character at all (RFC 3629)."""
     for back in range(1, min(4, len(data) + 1)):
         byte = data[-back]
-        if byte < 0x80:
+        if byte < 0x80 or byte > 0xF4:
             break
         if byte >= 0xC0:
             wants = 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4

@@ -56,6 +56,6 @@ def _taken(under_way: CallUnderWay, approvals: Approvals) -> Listed:
         under_way.since_ms,
         waits_for,
         ask_id,
-        call.parent or "",
+        call.parent or "" if call.background else "",
         under_way.card,
     )

@@ -48,10 +48,10 @@ async def run(
     decision: PreDecision
     try:
         if waited is None:
-            if judged.call.parent is None:
-                decision, judged = await pre_execute(services, judged, under_way)
+            if judged.call.background:
+                decision = Allow()  # all of this was asked of its parent
             else:
-                decision = Allow()  # of a job: all of this was asked of its parent
+                decision, judged = await pre_execute(services, judged, under_way)
             outcome = await _execute(services, judged, under_way, decision)
         elif waited.staged is not None:
             outcome = await finish(services, judged, under_way, waited)

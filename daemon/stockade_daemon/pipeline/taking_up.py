@@ -52,7 +52,7 @@ async def take_up(services: Services, sessions: Sessions, jobs: Jobs, unsettled:
         _log.exception("call %s/%s waited for an approval and cannot go on", session_id, call_id)
         return None
     stop = Stop()
-    printed = printed_by(services, under, call_id, stop, parent=call.parent)
+    printed = printed_by(services, under, call_id, stop, is_job=call.background)
     if kept.staged is not None:
         try:
             await asyncio.to_thread(printed.go_on)
@@ -103,7 +103,6 @@ async def _call(services: Services, unsettled: Unsettled) -> tuple[Call, Mapping
     manifest = services.tools.find(record.tool)
     arguments = services.tools.current.parse(manifest, text)
     call = frozen(record.session_id, record.call_id, record.tool, text, arguments, digest=record.digest)
-    parent = body.get("parent")
-    return replace(call, arguments_text=text, parent=None if parent is None else str(parent)), card if isinstance(
-        card, Mapping
-    ) else None
+    parent, background = body.get("parent"), body.get("background") is True
+    call = replace(call, arguments_text=text, parent=None if parent is None else str(parent), background=background)
+    return call, card if isinstance(card, Mapping) else None

@@ -30,7 +30,9 @@ _STATUSES: Final = ("pending", "in_progress", "completed")
 _WRITES_TODOS: Final = "todo_write"
 _ASKS_ABOUT_JOBS: Final = "job"
 _LONGEST_WAIT_S: Final = 60
-_LONGEST_READ: Final = 48 * 1024  # bytes
+# Bytes. Each may be no UTF-8 and become U+FFFD, which is three; then all of it still fits into the tool's output_bytes,
+# and the text for the model is not cut in its middle.
+_LONGEST_READ: Final = 16 * 1024
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,14 +18,14 @@ _MB = 1024 * 1024
 class Spent:
     """What a session has used."""
 
-    calls: int = 0  # that all guards have let pass
+    calls: int = 0  # that all guards have let pass; a job and the call that starts it are one
     seconds: float = 0.0  # of bodies
     output_bytes: int = 0  # of results: values as JSON text, texts and images for the model
 
     def learn(self, type: str, body: Mapping[str, Json]) -> None:
         """Counts a recorded event of the session; each once."""
         match type:
-            case "policy/guards" if body.get("decision") == "abstain":
+            case "policy/guards" if body.get("decision") == "abstain" and body.get("background") is not True:
                 self.calls += 1
             case "tool/result":
                 result: dict[str, Any] = dict(body)

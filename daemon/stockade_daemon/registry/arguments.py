@@ -1,12 +1,17 @@
 """Arguments as a model wrote them → the frozen mapping that every stage sees, or a refusal that lists every fault."""
 
 from collections.abc import Mapping
+from typing import Final
 
 from stockade_daemon import json_text
 from stockade_daemon.errors import ArgumentsRefusal, ConfigurationError
 from stockade_daemon.registry.fitting import Fitting, shown, without_absent
 from stockade_daemon.registry.freezing import freeze
 from stockade_daemon.values import Json, Manifest
+
+# Arguments of built-in tools that say something only beside another that is true: (one, the other). Our schemas have no
+# word for that.
+_ONLY_WITH: Final[Mapping[str, tuple[str, str]]] = {"shell": ("workspace", "background")}
 
 
 class Arguments:
@@ -16,6 +21,7 @@ class Arguments:
         """Raises ConfigurationError where the schema cannot be compiled, for example a pattern that is none."""
         self._tool = manifest.name
         self._schema = manifest.input_schema
+        self._only_with = _ONLY_WITH.get(manifest.name) if manifest.custom is None else None
         try:
             self._fitting = Fitting(manifest.input_schema, "argument")
         except ValueError as error:
@@ -39,6 +45,10 @@ class Arguments:
             raise self._refusal("; ".join(faults))
         frozen = freeze(given)
         assert isinstance(frozen, Mapping)
+        if self._only_with is not None:
+            one, other = self._only_with
+            if one in frozen and frozen.get(other) is not True:
+                raise self._refusal(f"{one} is only for a call with {other} true; leave it out, or set {other}")
         return frozen
 
     def faults(self, value: dict[str, Json]) -> list[str]:

@@ -234,10 +234,13 @@ class Worker:
         and body."""
         await self._gone.wait()
 
-    async def signal(self, number: int) -> None:
-        """Has its init send a signal to the body's process group. Nothing where the worker is gone."""
-        with suppress(ChannelClosed):
+    async def signal(self, number: int) -> bool:
+        """Has its init send a signal to the body's process group. False: the worker is gone, and nobody was asked."""
+        try:
             await self._control.send({"type": "signal", "number": number})
+        except ChannelClosed:
+            return False
+        return True
 
     def alive(self) -> bool:
         return not select.select([self._pidfd], [], [], 0)[0] if not self._closed else False
