@@ -97,6 +97,7 @@ def _settings(found: list[Profile]) -> Iterable[tuple[str, ...]]:
         *(", ".join((each.approval.reads, each.approval.writes, each.approval.commands)) for each in found),
     )
     yield "effects of commands", *(each.approval.effects for each in found)
+    yield "workspace of commands", *(each.workspace for each in found)
     yield "network", *(each.network for each in found)
     for name in found[0].limits.__dataclass_fields__:
         yield f"limits: {name}", *(_limit(getattr(each.limits, name)) for each in found)

@@ -176,6 +176,8 @@ class Approval:
 
 # What of a network workers have: nothing, a loopback interface of their own, the host's.
 Network: TypeAlias = Literal["none", "loopback", "host"]
+# What commands have of the workspace: a private view that they may write, or the workspace as it is, read-only.
+CommandsView: TypeAlias = Literal["overlay", "read"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +193,7 @@ class Profile:
     hidden: tuple[str, ...]  # patterns of gate/patterns.py: names of the workspace that do not exist for the session
     protected: tuple[str, ...]  # the same: names that no commit touches
     scratch: tuple[str, ...]  # directories of the workspace in whose place commands have one that the session keeps
+    workspace: CommandsView
     secrets: Mapping[str, str]  # name inside → the file on the host; what is in it is nowhere in the daemon
     network: Network
     syscalls: tuple[str, ...]  # names of groups of sandbox/syscalls.py that are allowed

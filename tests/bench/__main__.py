@@ -2,8 +2,8 @@
 
     python -m tests.bench [--quick] [--out DIR] [PART]...      make bench ARGS="--quick calls"
 
-Parts: calls, memory, hostile, usage, stages, files, search; all where none is named. Tables go to standard output,
-progress to standard error. A full run writes docs/bench; a quick one writes only where --out says.
+Parts: calls, memory, hostile, usage, stages, files, search, effects; all where none is named. Tables go to standard
+output, progress to standard error. A full run writes docs/bench; a quick one writes only where --out says.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from typing import Final, Protocol
 os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
 
 from stockade_daemon.removing import remove_tree
-from tests.bench import calls, facts, files, hostile, memory, report, search, stages, usage
+from tests.bench import calls, effects, facts, files, hostile, memory, report, search, stages, usage
 from tests.bench.figures import Table, text
 from tests.bench.yardstick import Missing, Yardstick, made
 
@@ -40,6 +40,7 @@ _OTHERS: Final[Mapping[str, Part]] = {
     "stages": stages.measured,
     "files": files.measured,
     "search": search.measured,
+    "effects": effects.measured,
 }
 
 

@@ -44,8 +44,9 @@ def _called(owner: Any, name: str, stage: str) -> None:
     setattr(owner, name, outer)
 
 
-def _replace() -> None:
+def replace() -> None:
     # Here, because the command line imports all of it late and so may we.
+    from stockade_daemon.gate.effects.transactions import Transactions
     from stockade_daemon.gate.gate import Gate
     from stockade_daemon.ledger.ledger import Ledger
     from stockade_daemon.pipeline import command, dispatch, function, run
@@ -86,11 +87,14 @@ def _replace() -> None:
     _waited_for(Gate, "read", "gate: read")
     _waited_for(Worker, "exited", "command runs")
     _waited_for(Worker, "gone", "its processes end")
-    _waited_for(command, "effects_of", "effects")
+    _waited_for(command, "settle", "effects")
+    _waited_for(command, "discarded", "effects")
+    _waited_for(Transactions, "plan", "effects: plan")
+    _waited_for(Transactions, "commit", "effects: commit")
 
 
 if __name__ == "__main__":
-    _replace()
+    replace()
     try:
         main()
     finally:

@@ -28,7 +28,8 @@ WHOLE: Final = {
     "line-endings", "encoding", "final-newline", "metadata", "matching", "multi-edit", "stale-false-positive",
     "stale-false-negative", "read-before-write", "deleted-recreated", "partial-read", "path-escape", "path-semantics",
     "path-false-refusal", "path-limits", "special-files", "large", "binary", "list", "glob-grep", "argument-injection",
-    "concurrency", "arguments",
+    "concurrency", "arguments", "shell-args", "shell-cancel", "shell-env", "shell-exit", "shell-hang", "shell-intent",
+    "shell-output", "shell-state", "shell-stdin", "shell-timeout", "shell-zombie",
 }  # fmt: skip
 AWAITED: Final = {"the tool apply_patch", "the tool run_code"}
 

@@ -1,10 +1,15 @@
 """Which words of a command name the scripts that it runs."""
 
+import shlex
+import subprocess
+import sys
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from stockade_daemon.pipeline.operands import operands
+from stockade_daemon.pipeline.operands import operands, words_of
 
 COMMANDS: list[tuple[str, set[str]]] = [
     ("bash run.sh", {"run.sh"}),
@@ -54,3 +59,30 @@ def test_an_argument_vector_names_its_scripts_below_its_directory() -> None:
 def test_the_words_of_a_long_command_are_told_once_and_not_as_often_as_there_are_words(word: str) -> None:
     found = operands({"command": "env " + word * 50_000 + "sh run.sh"})
     assert 0 < len(found) <= 4096
+
+
+@pytest.mark.parametrize(
+    "text", ["y" * 2_000_000, '"' + 'y\\"' * 500_000 + '"', "'" + "y " * 1_000_000 + "'", "A=1 " * 500_000]
+)
+def test_a_command_of_megabytes_takes_no_time_by_the_square_of_its_length(text: str) -> None:
+    """For minutes, that was; in a process of its own, so that it can be given up."""
+    program = """
+import sys
+from stockade_daemon.pipeline.operands import operands
+found = operands({"command": sys.stdin.read() + " ; bash run.sh"})
+assert found[-1] == "run.sh", found[-1][:100]
+"""
+    subprocess.run([sys.executable, "-c", program], input=text, text=True, check=True, timeout=60)
+
+
+@given(st.text(alphabet="ab/ \t\r\\'\";&|()<>\n`$=-.", max_size=30))
+def test_words_are_told_as_the_shells_of_posix_tell_them(text: str) -> None:
+    lexer = shlex.shlex(text, posix=True, punctuation_chars=";&|()<>\n`")
+    lexer.whitespace, lexer.commenters, lexer.whitespace_split = " \t\r", "", True
+    try:
+        wanted = list(lexer)
+    except ValueError:
+        with pytest.raises(ValueError, match="a quote does not end"):
+            list(words_of(text))
+    else:
+        assert [word for word, _ in words_of(text)] == wanted

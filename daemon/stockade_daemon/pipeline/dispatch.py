@@ -13,7 +13,7 @@ from stockade_daemon.pipeline.stop import Stopped
 from stockade_daemon.pipeline.stopped import before_dispatch
 from stockade_daemon.policy.subjects import Judged
 from stockade_daemon.sandbox.worker import Worker
-from stockade_daemon.values import Body, Outcome
+from stockade_daemon.values import Access, Body, Outcome
 
 
 async def dispatch(services: Services, judged: Judged, under_way: CallUnderWay) -> Outcome:
@@ -29,14 +29,15 @@ async def dispatch(services: Services, judged: Judged, under_way: CallUnderWay) 
         try:
             under_way.stop.check()
             # Raced: a host that is slow to make a worker must not keep a call from being stopped.
-            live = under_way.live
+            live, access = under_way.live, _access(judged)
+            bare = judged.call.background or access is not judged.manifest.access
             giving = services.pool.worker(
                 session_id,
-                judged.manifest.access,
+                access,
                 profile=live.session.profile,
                 hidden=live.hidden_names,
                 follow=judged.call.background,
-                job=judged.call.background and judged.manifest.body is Body.COMMAND,
+                job=bare and judged.manifest.body is Body.COMMAND,
             )
             making = stack.enter_async_context(giving)
             under_way.waits_for_worker = True
@@ -51,7 +52,7 @@ async def dispatch(services: Services, judged: Judged, under_way: CallUnderWay) 
         await services.ledger.dispatched(
             session_id,
             call_id,
-            {"access": str(judged.manifest.access), "layers": outcomes.layers_body(worker.layers)},
+            {"access": str(access), "layers": outcomes.layers_body(worker.layers)},
         )
         under_way.dispatched = True
         under_way.begun.set()
@@ -61,6 +62,14 @@ async def dispatch(services: Services, judged: Judged, under_way: CallUnderWay) 
                 return await run(services, judged, under_way, worker)
         except Refusal as refusal:
             return outcomes.refused(refusal, layers=worker.layers)
+
+
+def _access(judged: Judged) -> Access:
+    """What the body sees of the workspace: what its tool is made for, or less where the profile gives less."""
+    wanted = judged.manifest.access
+    if wanted is Access.OVERLAY and judged.session.profile.workspace == "read":
+        return Access.READ
+    return wanted
 
 
 @contextmanager

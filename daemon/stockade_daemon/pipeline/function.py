@@ -42,7 +42,7 @@ from stockade_daemon.policy.subjects import Judged
 from stockade_daemon.sandbox.accounting import Exit
 from stockade_daemon.sandbox.channel import ChannelClosed
 from stockade_daemon.sandbox.worker import Worker
-from stockade_daemon.values import Image, Json, Outcome, PythonBody
+from stockade_daemon.values import Access, Image, Json, Outcome, PythonBody
 from stockade_worker.frames import BrokenFrame, Frame
 
 _MOST_FRAMES = 100_000  # of one call
@@ -92,7 +92,7 @@ async def run_function(services: Services, judged: Judged, under_way: CallUnderW
     usage = replace(account.usage, wall_s=under_way.clock.spent)
     value, content = outcome.value, outcome.content
     error = outcome.error
-    if worker.scratch is not None:
+    if judged.manifest.access is Access.OVERLAY:
         await worker.gone()
         if outcome.ok:
             done = Outcome(value={"result": value}, has_value=True, content=content, layers=worker.layers, usage=usage)

@@ -206,6 +206,8 @@ class Jobs:
             task=None,
         )
         view = str(judged.call.arguments.get("workspace", "read"))
+        if judged.session.profile.workspace == "read":
+            view = "read"
         shown = title if isinstance(title, str) else call.tool
         return Job(call.call_id, judged.call.call_id, shown, view, child.since_ms), child
 

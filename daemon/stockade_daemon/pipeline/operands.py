@@ -8,7 +8,6 @@ no file cost nothing, so a guess too many does no harm.
 """
 
 import re
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Final
@@ -25,7 +24,12 @@ _WRAPPERS: Final = frozenset(
     | {"if", "then", "else", "elif", "while", "until", "do", "{"}
 )
 _ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*\+?=")
-_BREAKS: Final = frozenset(";&|()<>\n`")
+_PIECE: Final = re.compile(
+    r"""(?P<blank>[ \t\r]+)|(?P<breaks>[;&|()<>\n`]+)|(?P<plain>[^ \t\r;&|()<>\n`'"\\]+)"""
+    r"""|'(?P<single>[^']*)'|"(?P<double>(?:[^"\\]++|\\.)*+)"|\\(?P<escaped>.)""",
+    re.DOTALL,
+)
+_ESCAPED: Final = re.compile(r'\\([\\"])')
 _MOST: Final = 4096  # of one command: looking for one that is not there takes microseconds
 _TOLD: Final = 16 * _MOST  # with repetitions, of which a long command for a wrapper has the square of its words
 _SUBSTITUTED: Final = re.compile(r"\$\(([^()]*)\)|`([^`]*)`")
@@ -63,14 +67,16 @@ def _of_words(words: Sequence[str], directory: str) -> Iterator[str]:
                 yield from _of_words(words[position:], directory)
             elif "/" in word:
                 yield _joined(directory, word)
-    rest = list(words)
-    while rest and (rest[0] in _WRAPPERS or _ASSIGNMENT.match(rest[0]) or rest[0].startswith("-")):
-        rest.pop(0)
-    if words != rest and rest and re.fullmatch(r"[\d.]+[smhd]?", rest[0]):
-        rest.pop(0)  # the time of `timeout`
-    if not rest:
+    first = 0
+    while first < len(words) and (
+        words[first] in _WRAPPERS or _ASSIGNMENT.match(words[first]) or words[first].startswith("-")
+    ):
+        first += 1
+    if 0 < first < len(words) and re.fullmatch(r"[\d.]+[smhd]?", words[first]):
+        first += 1  # the time of `timeout`
+    if first == len(words):
         return
-    name, given = rest[0], rest[1:]
+    name, given = words[first], words[first + 1 :]
     if "/" in name:
         yield _joined(directory, name)
     if not _INTERPRETERS.fullmatch(name.rpartition("/")[2]):
@@ -85,14 +91,10 @@ def _of_words(words: Sequence[str], directory: str) -> Iterator[str]:
 
 def _commands(text: str) -> Iterator[list[str]]:
     """The simple commands of a text for bash; as far as its words can be told."""
-    lexer = shlex.shlex(text, posix=True, punctuation_chars=";&|()<>\n`")
-    lexer.whitespace = " \t\r"
-    lexer.commenters = ""
-    lexer.whitespace_split = True
     words: list[str] = []
     try:
-        for word in lexer:
-            if word and set(word) <= _BREAKS:
+        for word, breaks in words_of(text):
+            if breaks:
                 if words:
                     yield words
                 # A redirection's file is a word of its own: `bash < x` runs x.
@@ -104,6 +106,29 @@ def _commands(text: str) -> Iterator[list[str]]:
             yield from _commands(line)
     if words:
         yield words
+
+
+def words_of(text: str) -> Iterator[tuple[str, bool]]:
+    """Words, and what breaks them up (true); a word of any length costs no more than its length, which shlex's costs
+    the square of. Raises ValueError where a quote does not end, or nothing follows a backslash."""
+    at = 0
+    parts: list[str] = []
+    while at < len(text):
+        found = _PIECE.match(text, at)
+        if found is None:
+            raise ValueError("a quote does not end")
+        at = found.end()
+        kind, piece = found.lastgroup, found[found.lastindex or 0]
+        if kind in ("blank", "breaks"):
+            if parts:
+                yield "".join(parts), False
+                parts = []
+            if kind == "breaks":
+                yield piece, True
+        else:
+            parts.append(_ESCAPED.sub(r"\1", piece) if kind == "double" else piece)
+    if parts:
+        yield "".join(parts), False
 
 
 def _joined(directory: str, word: str) -> str:

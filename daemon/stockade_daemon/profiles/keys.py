@@ -17,7 +17,7 @@ from stockade_daemon.profiles.secrets import MOST as MOST_SECRETS
 from stockade_daemon.profiles.secrets import secret_file, secret_name
 from stockade_daemon.profiles.shown import mount, system_path
 from stockade_daemon.settings import Key, Unfit, mapping, number, one_of, several, text, whole
-from stockade_daemon.values import Decision, Effects, Network
+from stockade_daemon.values import CommandsView, Decision, Effects, Network
 
 # Groups of system calls. No program gets far without the first six, so a profile cannot leave them out.
 SYSCALL_GROUPS: Final = (
@@ -174,6 +174,16 @@ SCRATCH: Final[Key[tuple[str, ...]]] = Key(
     "Directories that commands of a session share there, beside the workspace: kept from call to call, never "
     "committed, gone with the session.",
 )
+_OVERLAY: Final[CommandsView] = "overlay"
+_READ: Final[CommandsView] = "read"
+WORKSPACE = Key(
+    "filesystem.workspace",
+    one_of(_READ, _OVERLAY),
+    _OVERLAY,
+    '"overlay" or "read"',
+    "What commands have of the workspace. overlay: a private view that they may write. read: the workspace as it is, "
+    "read-only; a command that writes there is refused it at once.",
+)
 TMP_MB = Key(
     "filesystem.tmp_mb",
     whole(1, 65536),
@@ -284,6 +294,7 @@ KEYS: Final[tuple[Key[Any], ...]] = (
     HIDDEN,
     PROTECTED,
     SCRATCH,
+    WORKSPACE,
     TMP_MB,
     TMP_INODES,
     SECRETS,

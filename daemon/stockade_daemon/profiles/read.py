@@ -191,6 +191,7 @@ def _profile(files: Sequence[File]) -> Profile:
         hidden=at[keys.HIDDEN],
         protected=at[keys.PROTECTED],
         scratch=at[keys.SCRATCH],
+        workspace=at[keys.WORKSPACE],
         secrets=MappingProxyType(secrets),
         network=at[keys.MODE],
         syscalls=at[keys.SYSCALLS],

@@ -119,6 +119,7 @@ RULES: Final[dict[str, Rule]] = {
     keys.HIDDEN.name: _superset("shows", lambda profile: profile.hidden),
     keys.PROTECTED.name: _unprotected,
     keys.SCRATCH.name: _scratch,
+    keys.WORKSPACE.name: _no_later(("read", "overlay"), lambda profile: profile.workspace),
     keys.TMP_MB.name: _at_most(lambda profile: profile.limits.tmp_mb),
     keys.TMP_INODES.name: _at_most(lambda profile: profile.limits.tmp_inodes),
     keys.SECRETS.name: _secrets,

@@ -79,8 +79,11 @@ def _one(key: str, value: Any, places: Places, tables: Mapping[str, dict[str, st
             tables["filesystem"]["mounts"] = f"[{mounts}]"
         case "memory_limit_mb":
             tables["limits"]["memory_mb"] = str(int(value))
+        case "process_limit":
+            tables["limits"]["processes"] = str(int(value))
         case "intent" if value == "fs/read only":
             tables["approval"]["writes"] = '"deny"'
+            tables["filesystem"]["workspace"] = '"read"'
         case "intent" if value == "fs/write":
             tables["approval"]["effects"] = '"commit"'
         case _:

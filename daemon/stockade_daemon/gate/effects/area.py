@@ -15,7 +15,7 @@ import os
 import stat
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from typing import Any, Final, Self
 
 from stockade_daemon.gate import syscalls
@@ -29,6 +29,7 @@ _JOURNAL: Final = b"journal"
 _MADE: Final = b"made"
 _CHUNK: Final = 1 << 20
 _READ: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+_FIELDS: Final = tuple(each.name for each in fields(Step))
 _NOT_RENAMED: Final = (errno.EXDEV, errno.EPERM, errno.EACCES)
 
 
@@ -306,22 +307,25 @@ def _unmark(place: bytes, marks: str) -> None:
 
 
 def _to_json(step: Step) -> dict[str, Any]:
-    body = asdict(step)
+    # Not by `asdict`, which copies every field deeply: a third of the time that a commit of many files took.
+    body = {name: getattr(step, name) for name in _FIELDS}
     for key in ("path", "held", "kept"):
         body[key] = os.fsdecode(body[key])
+    if step.expected is not None:
+        body["expected"] = asdict(step.expected)
     return body
 
 
 def _from_json(body: Any) -> Step:
     try:
-        fields = dict(body)
+        found = dict(body)
         for key in ("path", "held", "kept"):
-            fields[key] = os.fsencode(fields[key])
-        if fields["expected"] is not None:
-            fields["expected"] = Facts(**fields["expected"])
+            found[key] = os.fsencode(found[key])
+        if found["expected"] is not None:
+            found["expected"] = Facts(**found["expected"])
         for key in ("before", "after"):
-            first, second = fields[key]
-            fields[key] = int(first), int(second)
-        return Step(**fields)
+            first, second = found[key]
+            found[key] = int(first), int(second)
+        return Step(**found)
     except (TypeError, KeyError, ValueError) as error:
         raise ValueError(f"a journal holds what is no step: {error}") from error

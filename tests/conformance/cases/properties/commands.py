@@ -106,3 +106,17 @@ def the_daemons_secrets_are_in_no_reply(played: Played) -> None:
         hold(not any(secret in text for text in replies), f"{secret} is in a reply")
     for name in ("PATH", "HOME", "LANG"):
         hold(f"{name}=" in replies[0], f"{name} is missing")
+
+
+@of("OWN-SHL-01", "OWN-SHL-02")
+def a_flood_of_processes_leaves_the_daemon_answering(played: Played) -> None:
+    hold(played.of(1).code == "FS_IS_DIRECTORY", f"the call after it came to {played.of(1)}")
+    hold(played.of(1).seconds < 2, f"the call after it took {played.of(1).seconds:.1f} s")
+
+
+@of("SHL-33")
+def every_write_is_refused_to_the_command(played: Played) -> None:
+    all_ok(played.all())
+    for reply in played.all():
+        found = re.fullmatch(r"rc=(\d+)\n", str(reply.field("stdout")))
+        hold(found is not None and found[1] != "0", f"it printed {reply.field('stdout')!r}")
