@@ -128,6 +128,8 @@ class Aborted(Refusal):
 class InfrastructureFailure(Refusal):
     """Something under the daemon failed: the disk, the ledger, a worker killed from outside."""
 
+    domain = "infrastructure"  # whatever the code's is: no tool is answerable for it
+
 
 class RequestError(StockadeError):
     """A request that could not be taken. `status` is the name of a gRPC status, for example NOT_FOUND."""

@@ -115,7 +115,8 @@ def _errors() -> str:
         [
             _MADE,
             "# Error codes\n",
-            "`domain` says whose matter it is, `retry` whether doing the same again is *safe* (it cannot do harm),\n"
+            "`domain` says whose matter it is: `infrastructure` for a worker that was ended from outside, whatever\n"
+            "the code. `retry` says whether doing the same again is *safe* (it cannot do harm),\n"
             "*unsafe* (it might apply something twice) or useless (*never*: it will fail the same way). Where a model\n"
             "can recover, the message ends with the remedy. Codes are stable.\n",
             "`Of tools` are those that a tool of yours may give by `ToolError`. Another one that it gives becomes\n"

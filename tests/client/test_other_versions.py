@@ -9,8 +9,9 @@ from typing import Any, TypeVar
 import pytest
 from google.protobuf.message import Message
 
-from stockade.v1 import calls_pb2, daemon_pb2, events_pb2, sessions_pb2
+from stockade.v1 import approvals_pb2, calls_pb2, daemon_pb2, events_pb2, sessions_pb2
 from stockade_client import Daemon, Incompatible, NoDaemon, connect, wire
+from stockade_client.approving import queue as queues
 from tests.client.another_version import Change, another_version
 
 M = TypeVar("M", bound=Message)
@@ -137,6 +138,32 @@ async def test_what_a_daemon_has_not_named_is_not_sent_to_it_and_says_so(
             assert str(raised.value).endswith(BOTH)
         assert sent == []
         assert [piece async for piece in call.output()] == [b"hello\n"]
+
+
+async def test_of_an_older_daemon_that_tells_of_one_claim_that_one_is_shown_and_known_by_its_name(
+    address: str, socket: Path, daemon: Daemon, workspace: Path
+) -> None:
+    answers: dict[str, Change] = {**OLDER, "Approvals/Watch": without(approvals_pb2.Ask, "claims")}
+    async with (
+        another_version(address, socket, answers=answers) as there,
+        connect(there) as old,
+        daemon.session(workspace, "dev") as session,
+        daemon.approvals(session.session_id) as asks,
+        queues.opened(old, session.session_id, name="zoe") as same,
+        queues.opened(old, session.session_id, name="ben") as other,
+    ):
+        assert (await session.call("read", path="a.txt")).ok
+        call = await session.start("edit", path="a.txt", old_string="two", new_string="2")
+        async with (await anext(asks)).claim("zoe"):
+            for queue in (same, other):
+                while not queue.waiting or not queue.waiting[0].latest.claims:
+                    await queue.change()
+            ((claim,),) = {each.waiting[0].latest.claims for each in (same, other)}
+            by = daemon.info.caller.name
+            assert (claim.claim_id, claim.name, claim.by) == ("", "zoe", by)
+            assert same.others_at(same.waiting[0]) == ""
+            assert other.others_at(other.waiting[0]) == f"zoe ({by}) looks at it too"
+        await call.cancel()
 
 
 @pytest.mark.parametrize(

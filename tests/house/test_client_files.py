@@ -22,6 +22,8 @@ MAY: dict[str, str] = {
     "commands.agent": "a recorded conversation that the caller named",
     "commands.catalog": "none: it asks for the size of the terminal",
     "commands.tool": "the directories that lead to a tool file",
+    "runs.reading": "the files of calls and the directories that the caller named",
+    "runs.junit": "the report that the caller named",
     "demo.prepare": "the workspace of the demo, before there is a session",
     "demo.play": "the script of the demo",
     "commands.demo": "the directory of the demo",

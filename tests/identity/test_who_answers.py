@@ -60,6 +60,40 @@ async def test_an_agents_answer_to_its_own_ask_is_refused_and_an_approvers_count
     assert by_type["fs/committed"] == by_type["tool/result"] == "ann"
 
 
+async def test_two_approvers_are_shown_each_other_and_neither_ends_the_others_claim(
+    asking: str, four: dict[str, Daemon], people: People
+) -> None:
+    cleo, dan = four["cleo"], four["dan"]
+    async with (
+        asyncio.timeout(HANG_S),
+        four["ann"].session(people.workspace("ann"), asking, id="s") as session,
+        cleo.approvals(changes=True) as cleos,
+        dan.approvals(changes=True) as dans,
+    ):
+        call = await session.start("write", path="b.txt", content="new\n")
+        hers, his = await anext(cleos), await anext(dans)
+        his.claim_id = hers.claim_id  # as somebody may who is shown it
+        both = [("cleo", "at her desk"), ("dan", "elsewhere")]
+        async with hers.claim("at her desk"):
+            while not his.claims:
+                await anext(dans)
+            async with his.claim("elsewhere"):
+                while len(hers.claims) < 2 or len(his.claims) < 2:
+                    await (anext(cleos) if len(hers.claims) < 2 else anext(dans))
+                assert [(each.by, each.name) for each in hers.claims] == both
+                assert hers.claims == his.claims
+            while len(hers.claims) > 1:
+                await anext(cleos)
+            assert [(each.by, each.name) for each in hers.claims] == both[:1]
+            # An agent looks at nobody's asks, its own among them.
+            hers._link = four["ann"]._link
+            with pytest.raises(NotPermitted):
+                await hers._claim("ann", 30.0)
+            hers._link = cleo._link
+        await hers.decide(True)
+        assert (await call.result()).ok
+
+
 async def _watched(daemon: Daemon, session_id: str) -> None:
     async with daemon.approvals(session_id):
         pass

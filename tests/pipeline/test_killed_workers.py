@@ -51,6 +51,7 @@ def after(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, kill: Kill) ->
 
 def says(result: Any, code: str, effects: str) -> None:
     assert result["error"]["code"] == code, result
+    assert result["error"]["domain"] == "infrastructure"
     assert f"effects: {effects}. " in result["error"]["message"]
     assert result["effects"] == effects
 

@@ -22,7 +22,7 @@ from dataclasses import replace
 from typing import Any
 
 from stockade_daemon import json_text
-from stockade_daemon.errors import CODES, OF_TOOLS, GateRefusal, Refusal, ToolFailure
+from stockade_daemon.errors import CODES, OF_TOOLS, GateRefusal, InfrastructureFailure, Refusal, ToolFailure
 from stockade_daemon.gate.content import sealed
 from stockade_daemon.gate.gate import Gate, Opened
 from stockade_daemon.gate.intents import Committed, EditIntent, WriteIntent
@@ -90,7 +90,7 @@ async def run_function(services: Services, judged: Judged, under_way: CallUnderW
         message = f"the tool reached its limit of {reached}; effects: {talk.proven()}. {outcomes.LESS}"
         outcome = outcomes.failed("RESOURCE_LIMIT", message)
     usage = replace(account.usage, wall_s=under_way.clock.spent)
-    value, content = outcome.value, outcome.content
+    value, content = outcome.value, (*outcome.content, *under_way.printed.cut())
     error = outcome.error
     if judged.manifest.access is Access.OVERLAY:
         await worker.gone()
@@ -209,6 +209,12 @@ class _Conversation:
     async def _gone(self) -> Refusal:
         self.hung_up = True
         self.ended = await self._worker.last_words(_LAST_WORDS_S)
+        if self.ended is None:  # nothing reports its end: init has ended as well, which nobody inside can make it do
+            return InfrastructureFailure(
+                "TOOL_FAILED",
+                "the worker was ended from outside (killed, or the host ran out of memory); effects: "
+                f"{self.proven()}. Look at the host's log and at the state, then repeat the call",
+            )
         return ToolFailure(
             "TOOL_FAILED",
             f"the tool's process ended without an answer (killed, or out of a limit); effects: {self.proven()}. "

@@ -12,9 +12,17 @@ NO_EFFECTS: Final = "none (proven)"  # no transaction had begun
 LESS: Final = "Do with less, or have the profile allow more"
 
 
-def failed(code: str, message: str, *, layers: tuple[Layer, ...] = (), usage: Usage | None = None) -> Outcome:
-    """An error outcome: no value, one text block for the model."""
-    domain, retry = CODES[code]
+def failed(
+    code: str,
+    message: str,
+    *,
+    layers: tuple[Layer, ...] = (),
+    usage: Usage | None = None,
+    domain: str | None = None,
+) -> Outcome:
+    """An error outcome: no value, one text block for the model. `domain`: where it is not that of the code."""
+    usual, retry = CODES[code]
+    domain = domain or usual
     return Outcome(
         content=(f"Error: {message}",),
         error=Failure(code, message, domain, retry),
@@ -24,7 +32,7 @@ def failed(code: str, message: str, *, layers: tuple[Layer, ...] = (), usage: Us
 
 
 def refused(refusal: Refusal, *, layers: tuple[Layer, ...] = (), usage: Usage | None = None) -> Outcome:
-    return failed(refusal.code, refusal.message, layers=layers, usage=usage)
+    return failed(refusal.code, refusal.message, layers=layers, usage=usage, domain=refusal.domain)
 
 
 def body(outcome: Outcome, profile_digest: str) -> dict[str, Json]:

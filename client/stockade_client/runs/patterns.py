@@ -1,0 +1,151 @@
+"""Patterns: what a value is expected to be, as JSON.
+
+text, number, true, false, null    the same value
+[…]                                a list as long, each element by its own pattern
+{"key": …}                         an object that has these members, each by its own pattern; it may have more
+{"$any": true}                     anything
+{"$equals": …}                     exactly this value; objects without anything more
+{"$contains": text or [texts]}     a text with each of these in it, or a list with such an element
+{"$lacks": text or [texts]}        one without any of these
+{"$regex": text}                   a text in which this is found (Python's re, ^ and $ at every line)
+
+Several `$` keys in one object all hold.
+"""
+
+import difflib
+import json
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from stockade_client.results import Json
+from stockade_client.runs.located import Path
+
+KEYS: Final = ("$any", "$equals", "$contains", "$lacks", "$regex")
+_MOST: Final = 2000  # characters of a value in a difference
+_MOST_LINES: Final = 60
+_LONGEST: Final = 200  # of a value that stands in a sentence
+
+
+def faults(pattern: Json, path: Path) -> Iterator[tuple[Path, str]]:
+    """What is wrong with a pattern, and where in it."""
+    if isinstance(pattern, list):
+        for number, each in enumerate(pattern):
+            yield from faults(each, (*path, number))
+    elif isinstance(pattern, dict):
+        if not is_matcher(pattern):
+            for key, each in pattern.items():
+                yield from faults(each, (*path, key))
+            return
+        for key, each in pattern.items():
+            yield from (((*path, key), reason) for reason in _wrong(key, each))
+
+
+def is_matcher(pattern: Json) -> bool:
+    return isinstance(pattern, dict) and any(key.startswith("$") for key in pattern)
+
+
+def _wrong(key: str, given: Json) -> Iterator[str]:
+    if key not in KEYS:
+        near = difflib.get_close_matches(key, KEYS, n=1)
+        yield f"no matcher is called {key!r}; " + (f"did you mean {near[0]!r}?" if near else f"there are {_all(KEYS)}")
+    elif key == "$any" and given is not True:
+        yield '$any takes true alone: {"$any": true}'
+    elif key in ("$contains", "$lacks") and not _texts(given):
+        yield f"{key} takes a text or a list of texts"
+    elif key == "$regex":
+        if not isinstance(given, str):
+            yield "$regex takes a text"
+            return
+        try:
+            re.compile(given)
+        except re.error as error:
+            yield f"this is no regular expression: {error}"
+
+
+def _all(names: tuple[str, ...]) -> str:
+    return ", ".join(names)
+
+
+def _texts(given: Json) -> bool:
+    return isinstance(given, str) or (isinstance(given, list) and all(isinstance(each, str) for each in given))
+
+
+def difference(pattern: Json, found: Json, at: str) -> str | None:
+    """How `found` differs from the pattern, as a sentence that begins with `at`; None where it does not."""
+    if isinstance(pattern, dict) and is_matcher(pattern):
+        for key, given in pattern.items():
+            told = _unmatched(key, given, found, at)
+            if told is not None:
+                return told
+        return None
+    if isinstance(pattern, dict):
+        if not isinstance(found, dict):
+            return f"{at} should be an object and is {_shown(found)}"
+        for key, each in pattern.items():
+            if key not in found:
+                return f"{at} lacks {key!r}; it has {_all(tuple(sorted(found))) or 'nothing'}"
+            told = difference(each, found[key], f"{at}.{key}")
+            if told is not None:
+                return told
+        return None
+    if isinstance(pattern, list):
+        if not isinstance(found, list):
+            return f"{at} should be a list and is {_shown(found)}"
+        for number, (each, other) in enumerate(zip(pattern, found, strict=False)):
+            told = difference(each, other, f"{at}[{number}]")
+            if told is not None:
+                return told
+        if len(pattern) != len(found):
+            return f"{at} should have {len(pattern)} elements and has {len(found)}: {_shown(found)}"
+        return None
+    return None if _same(pattern, found) else _unlike(pattern, found, at)
+
+
+def _same(one: Json, other: Json) -> bool:
+    """1 and true are not the same, nor are 1 and 1.0."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_same(each, other[key]) for key, each in one.items())
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_same, one, other))
+    return type(one) is type(other) and one == other
+
+
+def _unmatched(key: str, given: Json, found: Json, at: str) -> str | None:
+    if key == "$any":
+        return None
+    if key == "$equals":
+        return None if _same(given, found) else _unlike(given, found, at)
+    if key == "$regex":
+        if isinstance(found, str) and re.search(str(given), found, re.MULTILINE):
+            return None
+        return f"{at} should match the regular expression {_shown(given)} and is {_told(found)}"
+    wanted = given if isinstance(given, list) else [given]
+    for each in wanted:
+        held = isinstance(found, str | list) and (isinstance(found, list) or isinstance(each, str)) and each in found
+        if held != (key == "$contains"):
+            return f"{at} should {'' if key == '$contains' else 'not '}contain {_shown(each)} and is {_told(found)}"
+    return None
+
+
+def _unlike(pattern: Json, found: Json, at: str) -> str:
+    if isinstance(pattern, str) and isinstance(found, str) and "\n" in pattern + found:
+        before, after = ([*text.splitlines()] for text in (pattern, found))
+        lines = list(difflib.unified_diff(before, after, "expected", "found", lineterm=""))
+        if not lines:  # they differ in how their lines end
+            return f"{at} should be {_shown(pattern)} and is {_shown(found)}"
+        left = [f"… and {len(lines) - _MOST_LINES} lines more"] if len(lines) > _MOST_LINES else []
+        return "\n".join([f"{at} is not what was expected:", *lines[:_MOST_LINES], *left])
+    return f"{at} should be {_shown(pattern)} and is {_shown(found)}"
+
+
+def _told(found: Json) -> str:
+    if isinstance(found, str) and "\n" in found:
+        end = "" if len(found) <= _MOST else f"\n… and {len(found) - _MOST} characters more"
+        return f"\n{found[:_MOST]}{end}"
+    return _shown(found)
+
+
+def _shown(value: Json) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}… ({len(text)} characters)"
