@@ -149,3 +149,17 @@ def test_a_person_is_told_how_to_read_what_a_model_is_not_shown(stockade: Stocka
     done = stockade("call", "shell", text, "--profile", "dev", "--private")
     assert b"stdout is cut here; `stockade exec` prints all of it" in done.stderr
     assert b"stockade" not in stockade("call", "shell", text, "--profile", "dev", "--json").stderr
+
+
+def test_half_an_output_does_not_look_like_all_of_it(stockade: Stockade, workspace: Path) -> None:
+    profile = workspace / "short.toml"
+    profile.write_text('extends = "dev"\nlimits.output_mb = 1\n')
+    text = json.dumps({"command": "head -c 1048577 /dev/zero; head -c 1048576 /dev/zero >&2"})
+    done = stockade("call", "shell", text, "--profile", str(profile), "--json")
+    call_id = json.loads(done.stdout)["id"]
+    done = stockade("output", call_id, "--part", "both")
+    assert len(done.stdout) == len(done.stderr.partition(b"stockade:")[0]) == 1 << 20
+    said = b"stockade: stdout is cut: 1048576 of 1048577 bytes were kept (limits.output_mb of its profile)"
+    assert done.stderr.endswith(said + b"\n")
+    assert stockade("output", call_id, "--part", "stderr").stderr == b""
+    assert stockade("output", call_id, "--limit", "10").stderr == b""

@@ -274,4 +274,15 @@ async def test_a_tool_that_prints_past_the_limit_is_ended_and_says_what_it_had_c
             assert f"committed before that: {name}. Have it print less" in result.error.message
             assert result.value is None
             assert (shop.workspace / name).read_text() == "written"
-        assert (await shop.session.call("flooding", path="c", count=1 << 20, forever=False)).ok
+        result = await shop.session.call("flooding", path="c", count=1 << 20, forever=False)
+        assert (result.ok, result.content) == (True, ("ok",))
+
+
+async def test_a_tool_that_prints_more_than_is_kept_says_so(place: Path) -> None:
+    profile = place / "cutting.toml"
+    profile.write_text('extends = "dev"\n[limits]\noutput_mb = 1\noutput_past = "truncate"\n')
+    async with open_shop(place, {"flooding.py": FLOODING}, profile=str(profile)) as shop:
+        result = await shop.session.call("flooding", path="a", count=(1 << 20) + 7, forever=False)
+        assert result.ok
+        said = "[stdout was cut: 1048583 bytes were printed, the first 1048576 kept (limits.output_mb)]"
+        assert result.content == ("ok", said)

@@ -54,10 +54,21 @@ def command(call_id: str, session_id: str | None, part: str, offset: int, limit:
                     if left is not None:
                         left -= len(data)
                         if not left:
-                            break
+                            return OK
+            _tell_what_is_cut(await call.wait(0), part)
         return OK
 
     run(body)
+
+
+def _tell_what_is_cut(result: "client.CallResult | None", part: str) -> None:
+    """Half an output must not look like all of it. result: None while the call runs."""
+    for each in ("stdout", "stderr") if part == "both" else (part,):
+        if result is None:
+            return
+        total, kept = result.field(f"{each}_bytes"), result.field(f"{each}_kept")
+        if isinstance(total, int) and isinstance(kept, int) and total > kept:
+            complain(f"{each} is cut: {kept} of {total} bytes were kept (limits.output_mb of its profile)")
 
 
 async def _session_of(daemon: "client.Daemon", call_id: str) -> str:

@@ -90,7 +90,7 @@ async def run_function(services: Services, judged: Judged, under_way: CallUnderW
         message = f"the tool reached its limit of {reached}; effects: {talk.proven()}. {outcomes.LESS}"
         outcome = outcomes.failed("RESOURCE_LIMIT", message)
     usage = replace(account.usage, wall_s=under_way.clock.spent)
-    value, content = outcome.value, outcome.content
+    value, content = outcome.value, (*outcome.content, *under_way.printed.cut())
     error = outcome.error
     if judged.manifest.access is Access.OVERLAY:
         await worker.gone()

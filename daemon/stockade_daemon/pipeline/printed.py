@@ -152,6 +152,17 @@ class Printed:
         out, err = [(await self._text(part, _FOR_MODEL, remedy))[0] for part in STREAMS]
         return [text for text in (out, f"[stderr]\n{err}" if err else "") if text]
 
+    def cut(self) -> list[str]:
+        """A text for each stream of which not all was kept, where nothing else tells of it."""
+        return [
+            f"[{part} was cut: {each.total} bytes were printed, the first {each.kept} kept ({self._why(each)})]"
+            for part in STREAMS
+            if (each := self.of(part)).dropped
+        ]
+
+    def _why(self, output: Output) -> str:
+        return "the disk took no more" if output.full else "limits.output_mb"
+
     async def _text(self, part: str, most: int, remedy: str = "") -> tuple[str, bool]:
         """Head and tail as text, with what is left out between them; and whether anything is.
 
@@ -167,10 +178,8 @@ class Printed:
 
     def _gap(self, part: str, output: Output, found: Excerpt, remedy: str) -> Iterator[str]:
         if output.dropped:
-            why = "the disk took no more" if output.full else "limits.output_mb"
-            yield (
-                f"{found.left_out} bytes left out: {part} has {output.total}, the first {output.kept} were kept ({why})"
-            )
+            kept = f"the first {output.kept} were kept ({self._why(output)})"
+            yield f"{found.left_out} bytes left out: {part} has {output.total}, {kept}"
         else:
             yield f"{found.left_out} bytes left out"
         offset = output.begin + len(found.head)
