@@ -3,8 +3,10 @@
 import asyncio
 import hashlib
 import json
+import os
 import random
 import signal
+import stat
 import subprocess
 import tempfile
 from collections import Counter
@@ -63,7 +65,31 @@ async def campaign(count: int, seed: int, *, links: bool, without: frozenset[str
 
 
 def copied(tree: Path, to: Path) -> None:
+    """A copy with everything that snapshot.py tells. What its owner may not read is made readable meanwhile."""
+    closed = _opened(tree)
     subprocess.run(["cp", "-a", "--", tree, to], check=True)
+    for path, mode in reversed(closed):
+        for top in (tree, to):
+            os.chmod(os.path.join(os.fsencode(top), path), mode)
+
+
+def _opened(tree: Path) -> list[tuple[bytes, int]]:
+    """Makes readable what its owner may not read: which files and directories that were, and their modes."""
+    if os.geteuid() == 0:
+        return []
+    wanted = {stat.S_IFREG: 0o400, stat.S_IFDIR: 0o500}
+    found, left = [], [b"."]
+    while left:
+        path = left.pop()
+        where = os.path.join(os.fsencode(tree), path)
+        status = os.lstat(where)
+        needs, mode = wanted.get(stat.S_IFMT(status.st_mode), 0), stat.S_IMODE(status.st_mode)
+        if mode & needs != needs:
+            found.append((path, mode))
+            os.chmod(where, mode | needs)
+        if stat.S_ISDIR(status.st_mode):
+            left += [os.path.join(path, name) for name in os.listdir(where)]
+    return found
 
 
 def prepared(at: Path, seed: str, links: bool, without: frozenset[str]) -> tuple[Path, str]:
