@@ -28,6 +28,7 @@ _COMMANDS: Final = {
     "exec": "Run a program in a sandbox: its own output and exit status.",
     "call": "Run one tool and print its result.",
     "run": "Play recorded calls in isolated workers, and report what came of them.",
+    "record": "Write what a session did as a file of calls that `run` plays.",
     "agent": "Play a recorded conversation of a model.",
     "demo": "Watch an agent fix a fault in a real program.",
     "approve": "Answer what calls ask: see each one, say yes or no.",

@@ -98,12 +98,12 @@ def layers_of_a_call(run: Stockade, workspace: Path, tool: str = "shell") -> dic
 
 def is_refused(run: Stockade, workspace: Path, profile: str) -> str:
     """That nothing runs under a profile; the daemon's words."""
-    where = ["--profile", profile, "--workspace", str(workspace)]
-    done = run("exec", *where, "--", "sh", "-c", "echo ran")
-    assert done.returncode == 125, done.stderr
-    assert "ran" not in done.stdout
-    called = json.loads(run("call", "shell", '{"command": "echo ran"}', *where, "--json").stdout)
+    mark = workspace / "ran"
+    where = ["--profile", profile, "--workspace", str(workspace), "--json"]
+    called = json.loads(run("call", "shell", '{"command": "echo ran | tee ran"}', *where).stdout)
     assert called["error"]["code"] == "SANDBOX_UNAVAILABLE"
+    assert "value" not in called or not called["value"]
+    assert not mark.exists()
     return str(called["error"]["message"])
 
 
@@ -162,8 +162,11 @@ def test_a_host_without_user_namespaces_says_so_and_what_to_change(workspace: Pa
         assert found.findings[name]["meaning"] == "See user_namespaces."
     for name in ("time_namespaces", "overlay"):
         assert found.findings[name]["remedy"] == "see user_namespaces"
-    said = is_refused(on_a_host_without("user_namespaces"), workspace, "dev")
-    assert asked["remedy"] in said
+    run = on_a_host_without("user_namespaces")
+    assert asked["remedy"] in is_refused(run, workspace, "dev")
+    done = run("exec", "--profile", "dev", "--workspace", str(workspace), "--", "sh", "-c", "echo ran")
+    assert done.returncode == 125, done.stderr
+    assert "ran" not in done.stdout
 
 
 @pytest.mark.skipif(bool(lacking_in_place()), reason=f"needs {lacking_in_place()}")

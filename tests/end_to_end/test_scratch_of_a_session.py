@@ -3,13 +3,14 @@
 import os
 import signal
 import stat
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from stockade_client import CallResult, connect
+from stockade_client import CallResult, NotPossible, connect
 from stockade_client.session import Session
 from tests.end_to_end.session_s import code, opened, start_with
 from tests.end_to_end.stockaded import Stockaded
@@ -236,6 +237,35 @@ async def test_a_virtual_environment_in_scratch_serves_the_commands_that_follow(
         await said(session, "python3 -m venv --clear --without-pip .venv")
         assert await said(session, "ls .venv/lib/python3*/site-packages") == ""
     assert not (workspace / ".venv").exists()
+
+
+def git(at: Path, *arguments: str) -> None:
+    subprocess.run(["git", *arguments], cwd=at, check=True)
+
+
+async def test_git_inside_lets_alone_what_is_scratch(served: Stockaded, workspace: Path) -> None:
+    git(workspace, "init", "--quiet")
+    add = "git add --all; git -c user.name=A -c user.email=a@example.org commit -qm one; git ls-files"
+    async with opened(served, workspace, "scratch") as (_, session):
+        await said(session, "echo x > .venv/x; echo x > node_modules/x; echo x > web/node_modules/x")
+        told = value(await session.call("shell", command=add))
+        assert (told["stdout"], told["effects_disposition"]) == ("a.txt\nway\n", "committed")
+        assert await said(session, "git status --porcelain") == ""
+
+
+async def test_no_session_calls_scratch_what_git_tracks(served: Stockaded, workspace: Path) -> None:
+    for name in (".venvs", "node_modules/deep/kept", "node_modules/other"):
+        (workspace / name).parent.mkdir(parents=True, exist_ok=True)
+        (workspace / name).write_text("tracked\n")
+    git(workspace, "init", "--quiet")
+    git(workspace, "add", "--all")
+    async with connect(served.address) as daemon:
+        with pytest.raises(NotPossible, match=r"git tracks node_modules/deep/kept in .* calls node_modules scratch"):
+            async with daemon.session(workspace, "scratch"):
+                pass
+        git(workspace, "rm", "-rq", "--cached", "node_modules")
+        async with daemon.session(workspace, "scratch") as session:
+            await said(session, "true")
 
 
 async def test_a_call_under_a_profile_without_scratch_has_the_workspace(served: Stockaded, workspace: Path) -> None:

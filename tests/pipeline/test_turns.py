@@ -13,15 +13,22 @@ from grpc import aio
 from stockade.v1 import calls_pb2
 from stockade_client import NotFound, connect
 from stockade_client.link import Link
-from tests.pipeline.turns import a_shop, alone, beside, codes, request, states, story, until
+from tests.pipeline.turns import a_shop, alone, beside, codes, request, served, states, story, until
 from tests.tools.shop import Shop
 
 CALLS = ("tool/call", "tool/result")
 
 
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def waiting(scratch: Path) -> AsyncIterator[str]:
+    """The address of one daemon for all of these tests, each of which has a session of its own there."""
+    async with served(Path(tempfile.mkdtemp(dir=scratch))) as address:
+        yield address
+
+
 @pytest_asyncio.fixture
-async def both(scratch: Path) -> AsyncIterator[tuple[Shop, Link]]:
-    async with a_shop(Path(tempfile.mkdtemp(dir=scratch))) as both:
+async def both(waiting: str, scratch: Path) -> AsyncIterator[tuple[Shop, Link]]:
+    async with a_shop(waiting, Path(tempfile.mkdtemp(dir=scratch))) as both:
         yield both
 
 
@@ -98,11 +105,11 @@ async def test_ten_bodies_overlap_and_no_more(both: tuple[Shop, Link]) -> None:
     assert order.index("tool/call c9") < order.index("policy/post-execute c0") < order.index("tool/call c10")
 
 
-async def test_a_call_is_judged_when_the_one_before_it_has_been(scratch: Path) -> None:
+async def test_a_call_is_judged_when_the_one_before_it_has_been(waiting: str, scratch: Path) -> None:
     place = Path(tempfile.mkdtemp(dir=scratch))
     profile = place / "asks.toml"
     profile.write_text('extends = "dev"\n[approval]\nreads = "ask"\n')
-    async with a_shop(place, profile=str(profile)) as (shop, link):
+    async with a_shop(waiting, place, profile=str(profile)) as (shop, link):
         wanted = request(shop.session, beside("x"), beside("x"))
         await start(link, wanted)
         await until(shop.session, "call/dispatched", "c0", "c1")  # a yes to the one does not wait for its body

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Final
 
 from stockade.v1 import calls_pb2
+from stockade_client import connect
 from stockade_client.link import Link, opened
 from stockade_client.results import CallResult
 from stockade_client.session import Session
 from stockade_client.values import Event
-from tests.tools.shop import Shop, open_shop
+from tests.tools.shop import Shop, open_shop, yes
 
 FILES: Final = ("first", "never", "x", "x0", "x1", "x2", "y")
 HANG_S: Final = 60.0  # a hang detector
@@ -29,15 +30,27 @@ TOOLS: Final = {"beside.toml": _WAITS.format(safe="true"), "alone.toml": _WAITS.
 
 
 @asynccontextmanager
-async def a_shop(place: Path, *, profile: str = "dev") -> AsyncIterator[tuple[Shop, Link]]:
+async def served(place: Path) -> AsyncIterator[str]:
+    """The address of a daemon that has these tools, in `place`."""
+    async with open_shop(place, TOOLS) as shop:
+        yield shop.address
+
+
+@asynccontextmanager
+async def a_shop(address: str, place: Path, *, profile: str = "dev") -> AsyncIterator[tuple[Shop, Link]]:
+    """A session of a test's own, on a workspace of its own in `place`."""
+    workspace = place / "own"
+    await asyncio.to_thread(workspace.mkdir)
+    (workspace / "a.txt").write_text("one two\ntwo\n")
+    for file in FILES:
+        (workspace / file).touch()  # a view may remember that there was no file, but not that it was empty
     async with (
         asyncio.timeout(HANG_S),
-        open_shop(place, TOOLS, profile=profile) as shop,
-        opened(shop.address, None) as link,
+        connect(address) as daemon,
+        daemon.session(workspace=workspace, profile=profile, approve=yes) as session,
+        opened(address, None) as link,
     ):
-        for file in FILES:
-            (shop.workspace / file).touch()  # a view may remember that there was no file, but not that it was empty
-        yield shop, link
+        yield Shop(place, workspace, session, address), link
 
 
 def request(

@@ -3,8 +3,10 @@
 import asyncio
 import hashlib
 import json
+import os
 import random
 import signal
+import stat
 import subprocess
 import tempfile
 from collections import Counter
@@ -14,12 +16,15 @@ from typing import Any, Final
 
 from stockade_client import Daemon, connect
 from stockade_daemon.removing import remove_tree
+from tests.end_to_end.session_s import start_with
 from tests.end_to_end.stockaded import Stockaded
 from tests.scripts.generator import MEETING, Steps, grow, run
 from tests.scripts.snapshot import Snapshot, differences, snapshot
 
 STEPS: Final = 10
-PROFILE: Final = "ci"
+# By turns: with scratch every view has one more layer below it, and a mount in it.
+PROFILES: Final = ("ci", "keeping")
+KEEPING: Final = 'extends = "ci"\nwiden = ["filesystem.scratch"]\nfilesystem.scratch = ["kept aside", ".kept"]\n'
 # A command reads this file until somebody outside has written into it: bash opens it anew each time.
 WAITS: Final = f"echo ready; until read -r line < {MEETING}; do :; done\n"
 
@@ -38,7 +43,7 @@ async def campaign(count: int, seed: int, *, links: bool, without: frozenset[str
     daemon = Stockaded(directory, workspaces=directory)
     report = Report()
     try:
-        await asyncio.to_thread(daemon.start)
+        await asyncio.to_thread(start_with, daemon, {"keeping": KEEPING})
         async with connect(daemon.address) as client:
             for number in range(count):
                 at, one = directory / str(number), f"{seed}/{number}"
@@ -46,8 +51,11 @@ async def campaign(count: int, seed: int, *, links: bool, without: frozenset[str
                 before = snapshot(original)
                 report.scripts += 1
                 judge = _meeting if number % 5 == 4 else _alone
-                if faults := await judge(client, at, script, before, report):
-                    report.faults.append("\n  ".join([f"seed {one}", *faults, "the script:", *script.splitlines()]))
+                profile = PROFILES[number % len(PROFILES)]
+                if faults := await judge(client, profile, at, script, before, report):
+                    report.faults.append(
+                        "\n  ".join([f"seed {one}, profile {profile}", *faults, "the script:", *script.splitlines()])
+                    )
                 await asyncio.to_thread(remove_tree, at)
     finally:
         if daemon.process is not None:
@@ -57,7 +65,31 @@ async def campaign(count: int, seed: int, *, links: bool, without: frozenset[str
 
 
 def copied(tree: Path, to: Path) -> None:
+    """A copy with everything that snapshot.py tells. What its owner may not read is made readable meanwhile."""
+    closed = _opened(tree)
     subprocess.run(["cp", "-a", "--", tree, to], check=True)
+    for path, mode in reversed(closed):
+        for top in (tree, to):
+            os.chmod(os.path.join(os.fsencode(top), path), mode)
+
+
+def _opened(tree: Path) -> list[tuple[bytes, int]]:
+    """Makes readable what its owner may not read: which files and directories that were, and their modes."""
+    if os.geteuid() == 0:
+        return []
+    wanted = {stat.S_IFREG: 0o400, stat.S_IFDIR: 0o500}
+    found, left = [], [b"."]
+    while left:
+        path = left.pop()
+        where = os.path.join(os.fsencode(tree), path)
+        status = os.lstat(where)
+        needs, mode = wanted.get(stat.S_IFMT(status.st_mode), 0), stat.S_IMODE(status.st_mode)
+        if mode & needs != needs:
+            found.append((path, mode))
+            os.chmod(where, mode | needs)
+        if stat.S_ISDIR(status.st_mode):
+            left += [os.path.join(path, name) for name in os.listdir(where)]
+    return found
 
 
 def prepared(at: Path, seed: str, links: bool, without: frozenset[str]) -> tuple[Path, str]:
@@ -72,9 +104,9 @@ def prepared(at: Path, seed: str, links: bool, without: frozenset[str]) -> tuple
     return original, Steps(at / "planned", chance, links, without).script(STEPS)
 
 
-async def _alone(client: Daemon, at: Path, script: str, before: Snapshot, report: Report) -> list[str]:
+async def _alone(client: Daemon, profile: str, at: Path, script: str, before: Snapshot, report: Report) -> list[str]:
     direct = await asyncio.to_thread(run, script, at / "direct")
-    async with client.session(at / "workspace", PROFILE) as session:
+    async with client.session(at / "workspace", profile) as session:
         result = await session.call("shell", command=script)
     if result.error is not None:
         return [f"{result.error.code}: {result.error.message}"]
@@ -87,14 +119,14 @@ async def _alone(client: Daemon, at: Path, script: str, before: Snapshot, report
     return faults + [f"not among the effects: {path!r}" for path in unnamed(before, after, value["effects"])]
 
 
-async def _meeting(client: Daemon, at: Path, script: str, _before: Snapshot, report: Report) -> list[str]:
+async def _meeting(client: Daemon, profile: str, at: Path, script: str, _before: Snapshot, report: Report) -> list[str]:
     """Somebody outside changes a file that the script changes too, while the script runs."""
     workspace, victim = at / "workspace", "met by two"
     (workspace / victim).write_text("at first\n")
     # Before the command begins: an ordinary user's look at what he may not read changes ctimes.
     expected = snapshot(workspace)
     command = f"{WAITS}{script}\necho inside > '{victim}'"
-    async with client.session(workspace, PROFILE) as session:
+    async with client.session(workspace, profile) as session:
         call = await session.start("shell", command=command)
         async with call.output() as pieces:
             async for _ in pieces:

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stockade_daemon.errors import RequestError
+from stockade_daemon.gate.names import told
+from stockade_daemon.gate.tracked import tracked
 from stockade_daemon.gate.workspace import Workspace
 from stockade_daemon.values import ITSELF, Principal, Profile
 
@@ -28,6 +30,7 @@ class Rules:
         """Raises RequestError where a session on this workspace must not have this profile; file work."""
         self._check_mounts(profile)
         check_hidden(profile, workspace)
+        _check_scratch(profile, workspace)
 
     def open_workspace(self, path: str, principal: Principal = ITSELF) -> Workspace:
         """The directory, for a session of this principal's; the caller closes it.
@@ -122,6 +125,22 @@ def check_hidden(profile: Profile, workspace: str) -> None:
                 "FAILED_PRECONDITION",
                 f"profile {profile.name} hides names of the workspace {workspace} and shows {shown} of the host, where "
                 "they could be seen all the same; choose another workspace, or a profile that does not show it",
+            )
+
+
+def _check_scratch(profile: Profile, workspace: str) -> None:
+    """Raises RequestError where git tracks what the profile calls scratch; file work."""
+    if not profile.scratch:
+        return
+    with Workspace.open(workspace) as opened:
+        found = {path: tracked(opened, path) for path in profile.scratch}
+    for path, name in found.items():
+        if name is not None:
+            raise RequestError(
+                "FAILED_PRECONDITION",
+                f"git tracks {told(name)} in the workspace {workspace}, and profile {profile.name} calls {path} "
+                "scratch: commands would not find it, and git would commit that it is gone; take the path out of "
+                "`filesystem.scratch`, or have git forget what is there (git rm -r --cached)",
             )
 
 

@@ -21,6 +21,7 @@ MADE_UP: Final = (
     "/etc/nsswitch.conf",
     "/etc/resolv.conf",
     "/etc/gitconfig",
+    "/etc/gitexclude",
 )
 # Workers have their own in these places; a mount would hide it. What lies below them can be mounted.
 _OWN: Final = ("/tmp", "/var/tmp", "/var")  # noqa: S108 (refused, not made)

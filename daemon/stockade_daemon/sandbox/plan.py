@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import resource
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ MODULES = tuple(
 _HOME = "/tmp"  # noqa: S108 (the worker's own)
 _MOST_RESOLVER = 16 * 1024  # characters of /etc/resolv.conf
 PATH = "/usr/local/bin:/usr/bin:/bin"
+_SIGNS = re.compile(r"[][*?!#\\ ]")  # what has a meaning in a pattern of git's
 _FILES = {
     "/etc/passwd": "root:x:0:0:root:/:/usr/sbin/nologin\n"
     f"agent:x:{INSIDE_UID}:{INSIDE_UID}:agent:/tmp:/bin/sh\n"
@@ -31,7 +33,7 @@ _FILES = {
     "/etc/resolv.conf": "",
     # git will not look into a repository of another owner, lest its configuration run as the user (git-config(1),
     # safe.directory). In here everything runs as the worker, and a mount's owner may be anybody.
-    "/etc/gitconfig": "[safe]\n\tdirectory = *\n",
+    "/etc/gitconfig": "[safe]\n\tdirectory = *\n[core]\n\texcludesFile = /etc/gitexclude\n",
 }
 
 
@@ -57,7 +59,9 @@ def plan(profile: Profile, *, workspace: str | None, host_uid: int | None) -> Pl
             "trees": [each for each in library.trees() if not _below(each, profile.system)],
             "library": library.packages(),
             "programs": library.programs(),
-            "files": _FILES | (_names_of_the_host() if profile.network == "host" else {}),
+            "files": _FILES
+            | {"/etc/gitexclude": _excluded(profile.scratch)}
+            | (_names_of_the_host() if profile.network == "host" else {}),
             "workspace": workspace,
             "interpreter": library.executable(),
             "host_uid": host_uid,
@@ -121,6 +125,12 @@ def _limits(profile: Profile, *, host_uid: int | None) -> dict[str, int]:
         "open_files": open_files,
         "file_bytes": limits.file_mb * 1024 * 1024,
     }
+
+
+def _excluded(scratch: Sequence[str]) -> str:
+    """Patterns by which git lets alone what is scratch (gitignore(5)): it is not the workspace's, so `git add --all` is
+    not to add it. They count from a repository's root, so they are right for one that is the workspace's own."""
+    return "".join("/" + _SIGNS.sub(r"\\\g<0>", path) + "\n" for path in scratch)
 
 
 def _names_of_the_host() -> dict[str, str]:

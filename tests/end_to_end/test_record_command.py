@@ -1,0 +1,105 @@
+"""`stockade record`: what a session did is played again, green, and differs exactly where the workspace does."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stockade_client import Ask, connect
+from stockade_client.runs import patterns
+from stockade_client.runs.volatile import pattern_of
+from tests.end_to_end.conftest import Stockade
+from tests.end_to_end.stockaded import Stockaded
+
+
+async def answer(ask: Ask) -> None:
+    await ask.decide("no.txt" not in str(ask.card), "not this one")
+
+
+async def did(shared: Stockaded, workspace: Path, session_id: str) -> None:
+    """A session of most kinds of calls, on a copy, so that the workspace is as it was when it began."""
+    async with (
+        connect(shared.address) as daemon,
+        daemon.session(workspace, "dev", id=session_id, approve=answer, workspace_view="copy") as session,
+    ):
+        await session.call("edit", path="a.txt", old_string="two", new_string="2")  # refused: not read
+        await session.call("read", path="a.txt")
+        await session.call("edit", path=f"{workspace}/a.txt", old_string="two", new_string="2")
+        await session.call("write", path="no.txt", content="x")  # the person says no
+        await session.call("shell", command=f"cat a.txt {workspace}/a.txt; date; date +%s.%Ns >&2; mktemp; exit 3")
+        await session.call("shell", command="echo made > made.txt; kill -9 $$")
+        await session.call("shell", command="echo made > made.txt; echo '${workspace}'")
+        await session.call("read", path="other.txt")
+        await session.call_many([("glob", {"pattern": "*.txt"}), ("grep", {"pattern": "one"})])
+        await session.call_json("read", b'{"path": ')
+        await session.call("nothing")
+        await session.call("shell", command="sleep 60", timeout_s=0.2)
+        call = await session.start("shell", command="sleep 60")
+        await call.cancel()
+        await call.result()
+        await session.call("todo_write", todos=[{"content": "look", "status": "pending"}])
+        await session.close()
+
+
+async def test_a_recorded_session_is_green_again_and_one_changed_file_changes_what_it_reaches(
+    shared: Stockaded, stockade: Stockade, workspace: Path, directory: Path
+) -> None:
+    (workspace / "other.txt").write_text("other\n")
+    await did(shared, workspace, "recorded")
+    done = stockade("record", "recorded")
+    assert done.returncode == 0, done.stderr
+    assert "left out: call" in done.stderr
+    assert "ABORTED" in done.stderr
+    calls = directory / "calls.jsonl"
+    calls.write_text(done.stdout)
+    assert str(workspace) not in done.stdout
+    header, *lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert header == {"isolation": "run"}
+    assert len(lines) == 14
+    by_tool = [each["tool"] for each in lines]
+    assert by_tool[:4] == ["edit", "read", "edit", "write"]
+    assert lines[2]["answer"] is True
+    assert lines[3]["answer"] == {"allow": False, "says": "not this one"}
+
+    done = stockade("run", str(calls), "--profile", "dev")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "14 passed" in done.stdout
+
+    elsewhere = directory / "elsewhere"
+    elsewhere.mkdir()
+    for name, text in (("a.txt", "one\ntwo\nthree\n"), ("other.txt", "changed\n")):
+        (elsewhere / name).write_text(text)
+    done = stockade("run", str(calls), "--profile", "dev", "--workspace", str(elsewhere), "--json")
+    assert done.returncode == 1, done.stdout + done.stderr
+    *outcomes, _ = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [each["name"] for each in outcomes if each["outcome"] != "passed"] == ["008 Read other.txt"]
+
+
+def test_a_session_that_there_is_not_is_told(stockade: Stockade) -> None:
+    done = stockade("record", "nothing-like-it")
+    assert done.returncode == 2
+    assert "there is no session 'nothing-like-it'" in done.stderr
+
+
+VOLATILE: list[tuple[str, str, str]] = [
+    ("Ran 60 tests in 0.123s\n\nOK (1.5)", "Ran 60 tests in 12.004s\n\nOK (1.5)", "Ran 61 tests in 0.123s\n\nOK (1.5)"),
+    ("at 2026-12-03T06:38:55.123Z.", "at 2031-01-13T16:00:00Z.", "at noon."),
+    ("Thu Dec  3 06:38:55 UTC 2026\n", "Fri Jan 13 16:00:00 CET 2031\n", "Thu\n"),
+    ("<object at 0x7f00deadbeef>", "<object at 0x7fff00112233>", "<object at home>"),
+    ("/tmp/tmpab12_xyz/f and /tmp/tmp.aB3dE6gH9j", "/tmp/tmpzzzzzzzz/f and /tmp/tmp.0123456789", "/tmp/x/f and /tmp/y"),
+]
+
+
+@pytest.mark.parametrize(("recorded", "again", "other"), VOLATILE)
+def test_what_is_not_the_same_twice_is_matched_and_nothing_else(recorded: str, again: str, other: str) -> None:
+    pattern: Any = pattern_of(recorded, "/w")
+    assert set(pattern) == {"$regex"}
+    assert list(patterns.faults(pattern, ())) == []
+    for text in (recorded, again):
+        assert patterns.difference(pattern, text, "v") is None
+    for text in (other, recorded + "x", "x" + recorded):
+        assert patterns.difference(pattern, text, "v") is not None
+    assert (
+        pattern_of("1.5 and 12:30 in 3 s of /w/a or /wide", "/w") == "1.5 and 12:30 in 3 s of ${workspace}/a or /wide"
+    )
