@@ -16,7 +16,7 @@ PROTOC = PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m grpc_tools.protoc -I pr
 unexport PYTHONPATH PYTHONHOME
 
 .DELETE_ON_ERROR:
-.PHONY: help install proto proto-check catalog check test probes cases examples faults rivals races swap mishaps cuts kills floods scripts soak bench proxy demo wheel force
+.PHONY: help install proto proto-check catalog check test probes cases examples faults rivals races swap mishaps cuts kills floods scripts entries runs soak bench proxy demo wheel force
 
 help:  ## list these verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -83,6 +83,14 @@ floods: $(STAMP)  ## 200 MiB over cut connections, endless output, processes tha
 
 scripts: $(STAMP)  ## generated scripts leave the same tree as run directly; ARGS: --count, --seed, --no-links, --without
 	$(BIN)/python -m tests.scripts $(ARGS)
+
+entries: $(STAMP)  ## 1,000 entries of `stockade run` at one path, 50 with killed workers; ARGS: --count, --jobs, --kills
+	$(BIN)/python -m tests.entries $(ARGS)
+
+runs: $(STAMP)  ## the demo's red and green test runs, played by `stockade run`; ARGS goes to it
+	@place=$$(mktemp -d) && trap 'rm -rf "$$place"' EXIT && \
+	$(BIN)/stockade demo --prepare "$$place/xmltodict" --cache $(VENV)/demo && \
+	$(BIN)/stockade run tests/runs --private --profile ci --workspace "$$place/xmltodict" --jobs 2 $(ARGS)
 
 bench: $(STAMP)  ## measure what calls cost here and now, into docs/bench; ARGS: --quick, --out DIR, parts
 	$(BIN)/python -m tests.bench $(ARGS)
