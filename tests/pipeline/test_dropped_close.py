@@ -1,4 +1,4 @@
-"""What a session holds is let go of, whatever becomes of the request that closes it."""
+"""A session leaves nothing that it held, whatever becomes of the request that opens or closes it."""
 
 import asyncio
 import os
@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from stockade_daemon.gate.copies import Copies
+from stockade_daemon.gate.workspace import Workspace
 from stockade_daemon.pipeline.opening import Opening
 from stockade_daemon.sandbox.pool import Pool
 from tests.pipeline.engines import an_engine
@@ -61,3 +62,27 @@ async def test_a_close_that_is_repeated_removes_what_could_not_be_removed(
         assert os.listdir(copies) == ["of-c"]
         assert (await tried.engine.close_session("c")).state == "closed"
         assert os.listdir(copies) == []
+
+
+async def test_an_open_that_is_dropped_while_the_copy_is_made_leaves_no_copy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, make = asyncio.Event(), Copies.make
+
+    async def told(self: Copies, session_id: str, workspace: Workspace) -> None:
+        begun.set()
+        await make(self, session_id, workspace)
+
+    async with asyncio.timeout(60), an_engine(tmp_path, lambda services: None) as tried:
+        copies = tmp_path / "state" / "copies"
+        copies.mkdir(mode=0o700)
+        with monkeypatch.context() as telling:
+            telling.setattr(Copies, "make", told)
+            opening = asyncio.create_task(tried.engine.sessions.open(on_a_copy(tmp_path)))
+            await begun.wait()
+            opening.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await opening
+        assert os.listdir(copies) == []
+        assert (await tried.engine.sessions.open(on_a_copy(tmp_path))).state == "open"
+        await tried.engine.close_session("c")

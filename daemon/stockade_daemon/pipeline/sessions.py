@@ -100,8 +100,8 @@ class Sessions:
             known = await self._ledger.session(record.session_id)
             if known is not None:
                 return known
-            await self._copies.make(record.session_id, workspace)
             try:
+                await self._copies.make(record.session_id, workspace)
                 known = await self._ledger.open_session(record)
             except BaseException:
                 await self._copies.remove(record.session_id)
