@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 
 from stockade.v1 import approvals_pb2
 from stockade_client import ids, wire
-from stockade_client.errors import NotFound, NotPossible, StockadeError
+from stockade_client.errors import NoAnswer, NotFound, NotPossible, StockadeError
 from stockade_client.following import HEARTBEAT_S, messages
 from stockade_client.link import Link, Stream
 from stockade_client.results import Json
@@ -64,6 +64,7 @@ class Ask:
         self.answer: Answer | None = None  # what was answered through this object
         self._decision_id = ids.new("decision")
         self.claim_id = ids.new("claim")  # of a claim that is made through this object
+        self._unclaimed = asyncio.Event()  # the daemon has told of the ask without that claim
         self.update(message)
 
     def update(self, message: approvals_pb2.Ask) -> None:
@@ -74,6 +75,8 @@ class Ask:
         )
         if message.claimed_ms and not self.claims:  # a daemon that knows of the first alone
             self.claims = (Claim("", message.claimed_name, message.claimed_by, message.claimed_ms),)
+        if {self.claim_id, ""}.isdisjoint(each.claim_id for each in self.claims):
+            self._unclaimed.set()
         # The first of them: since when (0: nobody does), the principal in the daemon's word (empty: not known), and
         # what the claimer calls itself.
         self.claimed_ms: int = message.claimed_ms
@@ -129,10 +132,18 @@ class Ask:
                     await self._claim(name, 0.0)
 
     async def _claim_on(self, name: str) -> None:
-        with contextlib.suppress(StockadeError):
-            while True:
+        while not self.ended:
+            self._unclaimed.clear()
+            try:
                 await self._claim(name, _LEASE_S)
-                await asyncio.sleep(_LEASE_S / 3)
+            except (NoAnswer, NotFound):
+                pass  # the daemon is away, or there again and has not taken the ask up yet
+            except StockadeError:
+                return
+            with contextlib.suppress(TimeoutError):
+                # Claims end with their daemon: the next one tells of the ask without any.
+                async with asyncio.timeout(_LEASE_S / 3):
+                    await self._unclaimed.wait()
 
     async def _claim(self, name: str, seconds: float) -> None:
         request = approvals_pb2.ClaimRequest(ask_id=self.ask_id, claim_id=self.claim_id, name=name, lease_s=seconds)

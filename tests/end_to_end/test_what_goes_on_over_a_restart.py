@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from stockade_client import Ask, Stream, approvals, connect
 from tests.client.approver import approving
 from tests.end_to_end.session_s import code, opened, result_of, start_with
 from tests.end_to_end.stockaded import COMMAND_S, Stockaded
@@ -73,6 +74,36 @@ async def test_plain_lines_answer_an_ask_after_a_restart(served: Stockaded, work
             assert await asyncio.to_thread(approver.ended) == 0
             assert approver.all.count(b"You said yes.") == 1
             assert b"Somebody else" not in approver.all
+
+
+async def test_who_looks_at_an_ask_is_shown_by_the_next_daemon_as_well(
+    served: Stockaded, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(approvals, "_LEASE_S", 3600.0)  # it is not by its time that the claim is made again
+
+    async def read_on(asks: Stream[Ask]) -> None:
+        async for _ in asks:
+            pass
+
+    async with (
+        asyncio.timeout(COMMAND_S),
+        opened(served, workspace) as (daemon, session),
+        daemon.approvals("s", changes=True) as asks,
+    ):
+        await session.start("shell", call_id="c", command="echo first")
+        ask = await anext(asks)
+        async with ask.claim("anna"):
+            while not ask.claims:
+                await anext(asks)
+            reading = asyncio.create_task(read_on(asks))
+            await stopped_and_started_again(served)
+            async with connect(served.address) as other, other.approvals("s", changes=True) as others:
+                theirs = await anext(others)
+                while [each.name for each in theirs.claims] != ["anna"]:
+                    await anext(others)
+        await ask.decide(False)
+        assert code(await result_of(daemon)) == "APPROVAL_REJECTED"
+        reading.cancel()
 
 
 async def test_a_ledger_that_is_followed_goes_on_until_the_session_closes(served: Stockaded, workspace: Path) -> None:

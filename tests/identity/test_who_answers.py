@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from stockade_client import Ask, Daemon, NotFound, NotPermitted, connect
+from stockade_client import Ask, AskAlreadyDecided, Daemon, NotFound, NotPermitted, connect
 from tests.end_to_end.stockaded import Stockaded
 from tests.identity.conftest import As
 from tests.identity.people import People
@@ -91,6 +91,20 @@ async def test_two_approvers_are_shown_each_other_and_neither_ends_the_others_cl
                 await hers._claim("ann", 30.0)
             hers._link = cleo._link
         await hers.decide(True)
+        assert (await call.result()).ok
+
+
+async def test_an_answer_with_somebody_elses_id_is_not_his(
+    asking: str, four: dict[str, Daemon], people: People
+) -> None:
+    async with four["ann"].session(people.workspace("ann"), asking, id="s") as session:
+        call = await session.start("write", path="b.txt", content="new\n")
+        hers, his = await _next(four["cleo"]), await _next(four["dan"])
+        his._decision_id = hers._decision_id
+        await hers.decide(True)
+        with pytest.raises(AskAlreadyDecided):
+            await his.decide(True)
+        assert (await hers.decide(True)).allow  # once more, it is hers
         assert (await call.result()).ok
 
 

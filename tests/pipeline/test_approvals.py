@@ -9,7 +9,7 @@ import pytest
 from stockade.v1 import approvals_pb2
 from stockade_client import Daemon
 from stockade_client.approvals import Ask
-from stockade_client.errors import AskAlreadyDecided, AskChanged
+from stockade_client.errors import AskAlreadyDecided, AskChanged, InvalidRequest
 from stockade_client.session import Session
 from tests.pipeline.test_calls import code, types, value
 
@@ -148,6 +148,20 @@ async def test_an_answer_to_another_card_is_refused_and_the_ask_stays(asking: Se
             await ask.decide(True)
             break
         assert value(await call.result())["stdout"] == "shown\n"
+
+
+@pytest.mark.parametrize("decision_id", ["", "x" * 129, "two words", "\u202ed"])
+async def test_an_answer_whose_id_is_none_is_refused_and_the_ask_stays(
+    asking: Session, daemon: Daemon, decision_id: str
+) -> None:
+    async with daemon.approvals(asking.session_id) as asks:
+        call = await asking.start("shell", command="echo shown")
+        ask = await anext(asks)
+        ask._decision_id = decision_id
+        with pytest.raises(InvalidRequest, match="decision_id must be 1 to 128 of"):
+            await ask.decide(True)
+        assert await types(asking, call.call_id) == ["tool/call", "policy/pre-execute", "approval/asked"]
+        await call.cancel()
 
 
 async def test_the_clock_of_the_tool_stands_while_a_person_thinks(daemon: Daemon, workspace: Path) -> None:

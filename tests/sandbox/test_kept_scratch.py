@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from stockade_daemon.errors import SandboxFailure
+from stockade_daemon.sandbox import session_scratch
 from stockade_daemon.sandbox.pool import Pool
 from stockade_daemon.sandbox.room import Place
 from stockade_daemon.sandbox.session_scratch import Kept, SessionScratch
@@ -97,6 +99,29 @@ async def test_a_cover_has_a_mount_point_only_where_its_directory_is(pool: Pool,
     (workspace / "d").unlink()
     (workspace / "away").rename(workspace / "d")
     assert await said(pool, shared, "ls d") == "kept\nx\n"
+
+
+async def test_what_ended_sessions_kept_is_removed_one_after_the_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many end at once: calls want the same few threads."""
+    kept, seen = SessionScratch(tmp_path, None), []
+    begun, go = threading.Event(), threading.Event()
+
+    def removing(path: Path) -> None:
+        seen.append(f"{path.name} begins")
+        begun.set()
+        assert go.wait(60)
+        seen.append(f"{path.name} ends")
+
+    monkeypatch.setattr(session_scratch, "remove_tree", removing)
+    async with asyncio.TaskGroup() as tasks:
+        for name in ("one", "other"):
+            tasks.create_task(kept.remove(tmp_path / name))
+            await asyncio.to_thread(begun.wait, 60)
+        await asyncio.to_thread(lambda: None)  # whatever was begun before this has begun
+        go.set()
+    assert seen == ["one begins", "one ends", "other begins", "other ends"]
 
 
 def test_what_outlives_workers_is_owned_by_a_uid_that_none_of_them_has() -> None:

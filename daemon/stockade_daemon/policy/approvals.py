@@ -227,8 +227,6 @@ class Approvals:
         """Answers an ask, once; the answer is recorded when this returns. Raises RequestError: NOT_FOUND (also what
         `by` may not see), PERMISSION_DENIED (it may not answer), FAILED_PRECONDITION (decided, another card, or no
         longer what was shown)."""
-        if not decision_id:
-            raise RequestError("INVALID_ARGUMENT", "decision_id is empty; choose one, so that repeating is safe")
         # Shielded: what has begun to be recorded is an answer, whether or not the request is dropped meanwhile.
         answer = Answer(ask_id, allow, reason[:_LONGEST_REASON], decision_id, _now_ms(), by.name)
         deciding = asyncio.create_task(self._decide(answer, shown_hash, by))
@@ -277,7 +275,8 @@ class Approvals:
             raise RequestError("FAILED_PRECONDITION", str(decided.body["reason"]), code="APPROVAL_MISMATCH")
         if not decision_id:
             raise _no_ask(answer.ask_id)
-        if decision_id == answer.decision_id and (outcome == "allowed") == answer.allow:
+        same = (decision_id, decided.principal) == (answer.decision_id, by.name)  # ids are for each to choose
+        if same and (outcome == "allowed") == answer.allow:
             return Answer(
                 answer.ask_id, answer.allow, str(decided.body["said"]), answer.decision_id, decided.time_ms,
                 decided.principal,

@@ -44,6 +44,7 @@ class ApprovalsService(approvals_pb2_grpc.ApprovalsServicer):
     async def Decide(
         self, request: approvals_pb2.DecideRequest, context: Any, me: Principal
     ) -> approvals_pb2.DecideResponse:
+        check_call_id(request.decision_id, "decision_id")
         answer = await self._approvals.decide(
             request.ask_id,
             request.shown_hash,

@@ -42,6 +42,8 @@ class SessionScratch:
         self._place = place
         self._owner = owner
         self._number = 0
+        # One removal at a time: it may be long, and calls want the same few threads.
+        self._removing = asyncio.Lock()
 
     def make(self, session_id: str, paths: Sequence[str]) -> tuple[Kept, ...]:
         """The directories of a session for these paths; what is there stays as it is. File work. Raises OSError."""
@@ -86,7 +88,8 @@ class SessionScratch:
 
     async def remove(self, gone: Path) -> None:
         """Raises OSError; the next start tries again."""
-        await asyncio.to_thread(remove_tree, gone)
+        async with self._removing:
+            await asyncio.to_thread(remove_tree, gone)
 
     async def left(self, is_open: Callable[[str], Awaitable[bool]]) -> list[Path]:
         """After a start: what is of no open session, put out of reach. Raises ConfigurationError where it cannot be."""

@@ -287,7 +287,7 @@ class DecideRequest(_message.Message):
     reason: _builtins.str
     """shown to the agent when refused"""
     decision_id: _builtins.str
-    """chosen by the client"""
+    """chosen by the client, as a call_id is"""
     def __init__(
         self,
         *,

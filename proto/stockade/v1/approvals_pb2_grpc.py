@@ -70,8 +70,8 @@ class ApprovalsServicer:
         shown is no longer so, for example a script that the command runs, a yes is refused the same way and the ask ends
         (ASK_END_CHANGED). NOT_FOUND: it was withdrawn, or never was, or this caller may not see its session.
         PERMISSION_DENIED: he may see it and not answer, for example because it is his own.
-        Repeating the same answer with the same decision_id is safe and returns the recorded decision, also from the next
-        daemon.
+        INVALID_ARGUMENT: decision_id is malformed. Repeating the same answer with the same decision_id is safe and returns
+        the recorded decision to the principal whose it is, also from the next daemon.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

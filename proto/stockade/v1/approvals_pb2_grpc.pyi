@@ -43,8 +43,8 @@ class ApprovalsStub:
     shown is no longer so, for example a script that the command runs, a yes is refused the same way and the ask ends
     (ASK_END_CHANGED). NOT_FOUND: it was withdrawn, or never was, or this caller may not see its session.
     PERMISSION_DENIED: he may see it and not answer, for example because it is his own.
-    Repeating the same answer with the same decision_id is safe and returns the recorded decision, also from the next
-    daemon.
+    INVALID_ARGUMENT: decision_id is malformed. Repeating the same answer with the same decision_id is safe and returns
+    the recorded decision to the principal whose it is, also from the next daemon.
     """
     Claim: _grpc.UnaryUnaryMultiCallable[_approvals_pb2.ClaimRequest, _approvals_pb2.ClaimResponse]
     """Tells the other approvers that somebody looks at an ask, for lease_s seconds; repeat it to go on, and with lease_s 0
@@ -69,8 +69,8 @@ class ApprovalsAsyncStub(ApprovalsStub):
     shown is no longer so, for example a script that the command runs, a yes is refused the same way and the ask ends
     (ASK_END_CHANGED). NOT_FOUND: it was withdrawn, or never was, or this caller may not see its session.
     PERMISSION_DENIED: he may see it and not answer, for example because it is his own.
-    Repeating the same answer with the same decision_id is safe and returns the recorded decision, also from the next
-    daemon.
+    INVALID_ARGUMENT: decision_id is malformed. Repeating the same answer with the same decision_id is safe and returns
+    the recorded decision to the principal whose it is, also from the next daemon.
     """
     Claim: _aio.UnaryUnaryMultiCallable[_approvals_pb2.ClaimRequest, _approvals_pb2.ClaimResponse]  # type: ignore[assignment]
     """Tells the other approvers that somebody looks at an ask, for lease_s seconds; repeat it to go on, and with lease_s 0
@@ -104,8 +104,8 @@ class ApprovalsServicer(metaclass=_abc_1.ABCMeta):
         shown is no longer so, for example a script that the command runs, a yes is refused the same way and the ask ends
         (ASK_END_CHANGED). NOT_FOUND: it was withdrawn, or never was, or this caller may not see its session.
         PERMISSION_DENIED: he may see it and not answer, for example because it is his own.
-        Repeating the same answer with the same decision_id is safe and returns the recorded decision, also from the next
-        daemon.
+        INVALID_ARGUMENT: decision_id is malformed. Repeating the same answer with the same decision_id is safe and returns
+        the recorded decision to the principal whose it is, also from the next daemon.
         """
 
     @_abc_1.abstractmethod
