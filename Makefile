@@ -43,8 +43,9 @@ check: $(STAMP)  ## lint, format, types, the pages of docs/catalog, and the rule
 	$(BIN)/python -m stockade_daemon.pages --check docs/catalog
 	$(BIN)/pytest -q tests/house
 
-test: $(STAMP)  ## run all tests, on up to 4 cores; ARGS goes to pytest
-	$(BIN)/pytest -n auto --maxprocesses 4 --dist worksteal $(ARGS)
+# One process more than there are cores: a test that waits for the kernel leaves its core to another.
+test: $(STAMP)  ## run all tests, in up to 4 processes; ARGS goes to pytest
+	$(BIN)/pytest -n $$(($$(nproc) + 1)) --maxprocesses 4 --dist worksteal $(ARGS)
 
 probes: $(STAMP)  ## ask every isolation probe: all profiles, all ways in, as root also as an ordinary user
 	$(BIN)/python -m tests.conformance.run_probes --quiet $(if $(filter 0,$(shell id -u)),--also-uid) $(ARGS)
