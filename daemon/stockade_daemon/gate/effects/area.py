@@ -41,6 +41,7 @@ class Area:
         self._name = name
         self._descriptor = descriptor
         self.tree = Tree(descriptor)
+        self.stays = False  # what is in it is needed still: it is not to be removed
 
     @classmethod
     def make(cls, workspace: int, name: bytes) -> Self:
@@ -165,8 +166,16 @@ class Area:
         """When the steps were recorded, by the file system's clock. Raises OSError."""
         return os.stat(_JOURNAL, dir_fd=self._descriptor, follow_symlinks=False).st_mtime_ns
 
+    @property
+    def name(self) -> str:
+        """As it is called in the workspace's root."""
+        return os.fsdecode(self._name)
+
     def keep(self) -> str:
-        """Gives it a name that people see and nobody removes, because what is in it could not be put back; the name."""
+        """Gives it a name that people see and nobody removes, because what is in it could not be put back; the name.
+
+        Raises OSError, and then it is what it was.
+        """
         kept = _kept(self._name)
         os.rename(self._name, kept, src_dir_fd=self._workspace, dst_dir_fd=self._workspace)
         self.close()
