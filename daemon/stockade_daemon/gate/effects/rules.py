@@ -36,6 +36,8 @@ _HARMLESS: Final = {
     b"extensions": (b"objectformat", b"refstorage"),
 }
 _URL: Final = re.compile(rb"(?!ext::|fd::|-)[^\n\0]*")
+_URLS: Final = (b"url", b"remote")  # a branch's remote may be a name or a URL (git-config(1))
+_BLANK: Final = b" \t\v\f\r"
 
 
 class Rules:
@@ -65,7 +67,7 @@ class Rules:
             repository = _repository(path)
             if repository is not None and self._is_new(repository, kinds):
                 if repository not in harmless:
-                    harmless[repository] = self._obeys_nothing(repository, kinds, upper)
+                    harmless[repository] = self._obeys_nothing(repository, touched, kinds, upper)
                 if harmless[repository]:
                     continue
             found.append((path, why))
@@ -105,11 +107,17 @@ class Rules:
         known = kinds.get(repository)
         return known is not None and known.change == "created" and known.kind == "directory"
 
-    def _obeys_nothing(self, repository: bytes, kinds: dict[bytes, Effect], upper: Tree) -> bool:
-        for path, each in kinds.items():
+    def _obeys_nothing(
+        self, repository: bytes, touched: Iterable[bytes], kinds: dict[bytes, Effect], upper: Tree
+    ) -> bool:
+        """Whether nothing in a new directory makes git run anything; all of it has to be the command's own work."""
+        for path in touched:
             if not path.startswith(repository + b"/"):
                 continue
             inner = path[len(repository) + 1 :].lower()
+            each = kinds.get(path)
+            if each is None or each.source is not None:
+                return False  # it was somewhere else before, where nobody had to be asked about it
             if self._protected.lists(path):
                 return False
             if inner == b"config":
@@ -122,7 +130,9 @@ class Rules:
                 return False
         return True
 
-    def _made_repositories(self, touched: Iterable[bytes], kinds: dict[bytes, Effect], upper: Tree) -> Iterator[bytes]:
+    def _made_repositories(
+        self, touched: dict[bytes, None], kinds: dict[bytes, Effect], upper: Tree
+    ) -> Iterator[bytes]:
         """Directories that are repositories without a working tree afterwards, and whose settings are touched."""
         places: dict[bytes, set[bytes]] = {}
         for path in touched:
@@ -135,19 +145,26 @@ class Rules:
                     continue  # by patterns
                 marks = (*repositories.SETTINGS, *repositories.MARKS)
                 there = {mark for mark in marks if tree.status(joined(directory, mark)) is not None}
-                after = {mark for mark in marks if self._is_there_after(joined(directory, mark), mark in there, kinds)}
+                after = {
+                    mark
+                    for mark in marks
+                    if self._is_there_after(joined(directory, mark), mark in there, touched, kinds)
+                }
                 settings = after & set(repositories.SETTINGS)
                 if not settings or not repositories.is_repository(after):
                     continue
                 if not names & settings and repositories.is_repository(there):
                     continue
-                if self._is_new(directory, kinds) and self._obeys_nothing(directory, kinds, upper):
+                if self._is_new(directory, kinds) and self._obeys_nothing(directory, touched, kinds, upper):
                     continue
                 yield directory
 
-    def _is_there_after(self, path: bytes, before: bool, kinds: dict[bytes, Effect]) -> bool:
+    def _is_there_after(
+        self, path: bytes, before: bool, touched: dict[bytes, None], kinds: dict[bytes, Effect]
+    ) -> bool:
+        """Whether it may be: what goes or comes with a directory that moves has no effect of its own."""
         known = kinds.get(path)
-        return before if known is None else known.change != "deleted"
+        return (before or path in touched) if known is None else known.change != "deleted"
 
     def _leaves(self, path: bytes, target: bytes) -> bool:
         """Whether a link at `path` leads out, or through another link from which `..` may lead anywhere."""
@@ -198,7 +215,7 @@ def _repository(path: bytes) -> bytes | None:
 
 def _is_harmless(upper: Tree, settings: Effect) -> bool:
     """Whether a repository's settings hold nothing but what is known to run nothing."""
-    if settings.size > _MOST_SETTINGS:
+    if settings.size > _MOST_SETTINGS or not settings.held:
         return False
     directory, name = upper.at(settings.held)
     descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory)
@@ -215,7 +232,7 @@ def _is_harmless(upper: Tree, settings: Effect) -> bool:
         elif (
             setting is None
             or setting[1].lower() not in allowed
-            or (setting[1].lower() == b"url" and _URL.fullmatch(setting[2]) is None)
+            or (setting[1].lower() in _URLS and _URL.fullmatch(setting[2].strip(_BLANK)) is None)
         ):
             return False
     return True
