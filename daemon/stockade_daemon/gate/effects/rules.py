@@ -4,7 +4,6 @@ A new repository is let through where nothing in it makes git run anything: what
 """
 
 import os
-import posixpath
 import re
 import stat
 from collections.abc import Iterable, Iterator
@@ -74,10 +73,26 @@ class Rules:
         found += self._shared(plan)
         for path in self._made_repositories(touched, kinds, upper):
             found.append((path, "is, or would become, a git repository with settings that git obeys"))
-        for each in plan.effects:
-            if each.target is not None and self._leaves(each.path, each.target):
-                found.append((each.path, f"is a link that leaves the workspace, to {told(each.target)}"))
+        links = [(each.path, each.target) for each in plan.effects if each.target is not None]
+        for path, target in [*links, *self._moved_links(plan, kinds)]:
+            if self._leaves(path, target):
+                found.append((path, f"is a link that leaves the workspace, or may, to {told(target)}"))
         return tuple(found[:_MOST])
+
+    def _moved_links(self, plan: Plan, kinds: dict[bytes, Effect]) -> Iterator[tuple[bytes, bytes]]:
+        """Path and target of links that come with a directory to another place, and did not leave from the old one."""
+        with Tree(self._workspace.descriptor) as tree:
+            for each in plan.effects:
+                if each.source is None or each.kind != "directory":
+                    continue
+                for path, status in tree.below(each.source):
+                    now = each.path + path[len(each.source) :]
+                    if status is None or not stat.S_ISLNK(status.st_mode) or now in kinds:
+                        continue
+                    directory, name = tree.at(path)
+                    target = os.readlink(name, dir_fd=directory)
+                    if not self._leaves(path, target):
+                        yield now, target
 
     def _shared(self, plan: Plan) -> list[tuple[bytes, str]]:
         """Files that change under a protected name as well, because they have several."""
@@ -167,29 +182,23 @@ class Rules:
         return (before or path in touched) if known is None else known.change != "deleted"
 
     def _leaves(self, path: bytes, target: bytes) -> bool:
-        """Whether a link at `path` leads out, or through another link from which `..` may lead anywhere."""
+        """Whether a link at `path` leads out, or may one day: `..` behind a name that is, or may become, a link leads
+        wherever that does."""
         if target.startswith(b"/"):
             below = self._workspace.beneath(target)
-            if below is None:
+            return below is None or b".." in below.split(b"/")
+        above = path.split(b"/")[:-1]  # directories, or it would not be the link's path
+        named = False
+        for part in target.split(b"/"):
+            if part in (b"", b"."):
+                continue
+            if part != b"..":
+                named = True
+            elif named or not above:
                 return True
-            parts = below.split(b"/")
-        else:
-            parts = [*path.split(b"/")[:-1], *target.split(b"/")]
-        depth: list[bytes] = []
-        with Tree(self._workspace.descriptor) as tree:
-            for part in parts:
-                if part in (b"", b"."):
-                    continue
-                if part == b"..":
-                    if not depth:
-                        return True
-                    status = tree.status(b"/".join(depth))
-                    if status is not None and stat.S_ISLNK(status.st_mode):
-                        return True
-                    depth.pop()
-                else:
-                    depth.append(part)
-        return posixpath.normpath(b"/".join(depth) or b".").startswith(b"..")
+            else:
+                above.pop()
+        return False
 
 
 def _hidden() -> GateRefusal:
