@@ -7,7 +7,7 @@ import os
 from collections import defaultdict
 from collections.abc import Callable
 from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from stockade_daemon.errors import SandboxFailure
@@ -261,7 +261,7 @@ class Room:
                     "scratch": self._numbers(cover.differing.points),
                 }
                 if access is Access.OVERLAY:
-                    scratch = self._scratch.make(mode=self._mode, uid=self._uid)
+                    scratch = self._upper(self._place, cover)
                     mounts = await self._mounter.make("overlay", {**request, "layers": str(scratch.path)})
                 else:
                     mounts = await self._mounter.make("view", request)
@@ -351,14 +351,19 @@ class Room:
             except BaseException:
                 await layer.remove()
                 raise
-            if made == (wanted.names, wanted.points):
-                return Cover(wanted, layer)
+            if (made.names, made.points) == (wanted.names, wanted.points):
+                return Cover(wanted, replace(layer, shown=made.shown))
             await layer.remove()  # somebody moved a directory meanwhile: what is back there now would be seen
         raise SandboxFailure(
             "SANDBOX_FAILED",
             f"what profile {self._profile.name} hides was moved about while it was being covered; nothing was run. "
             "Repeat the call when the workspace is at rest",
         )
+
+    def _upper(self, place: Place, cover: Cover) -> Scratch:
+        """Where a command's changes come. Raises OSError."""
+        scratch = self._scratch.make(place.path, mode=self._mode, uid=self._uid, ids=self._ids)
+        return scratch if cover.layer is None else replace(scratch, shown={**cover.layer.shown, **scratch.shown})
 
     def _ids(self, uid: int, gid: int) -> tuple[int, int]:
         """What the owner of a file of the workspace is for workers (worker/idmap.py)."""
