@@ -3,13 +3,18 @@ extended attributes, ACLs and modes stay, also of the workspace itself and of di
 """
 
 import os
+import signal
 import stat
 import struct
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.end_to_end.session_s import code, opened, start_with
+from stockade_client import CallResult
+from stockade_client.session import Session
+from tests.end_to_end.session_s import asked, code, opened, result_of, start_with
 from tests.end_to_end.stockaded import Stockaded
 
 ATTRIBUTE = "user.note"
@@ -46,7 +51,8 @@ def served(stockaded: Stockaded, workspace: Path) -> Stockaded:
     for each in (workspace, workspace / "web"):
         mark(each, b"kept")
     covering = f'{_PROFILE}[filesystem]\nhidden = ["web/.env"]\nscratch = ["web/node_modules"]\n'
-    return start_with(stockaded, {"plain": _PROFILE, "covering": covering})
+    asking = covering.replace('effects = "commit"\nwait_s = 0', 'effects = "ask"\nwait_s = 600')
+    return start_with(stockaded, {"plain": _PROFILE, "covering": covering, "asking": asking})
 
 
 def removing(path: str) -> str:
@@ -62,8 +68,7 @@ async def test_attributes_that_no_command_touched_stay(served: Stockaded, worksp
     async with opened(served, workspace, profile) as (_, session):
         result = await session.call("shell", command=f"{showing('.')}; {showing('web')}; echo b > web/b; echo c > c")
         assert code(result) == "ok", result.error
-        value = result.value
-        assert isinstance(value, dict)
+        value: Any = result.value
         assert value["stdout"] == "kept\nkept\n"
         assert {(each["path"], each["change"]) for each in value["effects"]} == {("c", "created"), ("web/b", "created")}
     assert (workspace / "web" / "b").read_text() == "b\n"
@@ -80,18 +85,63 @@ async def test_attributes_that_a_command_removes_go(served: Stockaded, workspace
             assert attribute(workspace / "web") == (b"kept" if path == "." else None)
 
 
-async def test_what_others_set_before_a_call_stays(served: Stockaded, workspace: Path) -> None:
-    """The next worker's view was made before they did."""
+async def meanwhile(session: Session, workspace: Path, do: Callable[[], None], command: str) -> CallResult:
+    """What a command comes to, before which somebody does something else: when the command's view has been made."""
+    call = await session.start("shell", command=f"echo there; until ls | grep -qx go; do sleep 0.01; done; {command}")
+    async with call.output() as output:
+        assert await anext(output) == b"there\n"
+    do()
+    (workspace / "go").touch()
+    return await call.result()
+
+
+async def test_what_others_set_meanwhile_stays(served: Stockaded, workspace: Path) -> None:
     web = workspace / "web"
-    async with opened(served, workspace, "covering") as (_, session):
-        assert code(await session.call("shell", command="true")) == "ok"
-        for each in (workspace, web):
-            mark(each, b"later")
+
+    def do() -> None:
+        mark(workspace, b"later")
+        mark(web, b"later")
         web.chmod(0o750)
-        result = await session.call("shell", command="echo b > web/b; echo c > c")
+
+    async with opened(served, workspace, "covering") as (_, session):
+        result = await meanwhile(session, workspace, do, "echo b > web/b; echo c > c")
         assert code(result) == "ok", result.error
+    assert (web / "b").read_text() == "b\n"
     assert [attribute(each) for each in (workspace, web)] == [b"later", b"later"]
     assert stat.S_IMODE(web.stat().st_mode) == 0o750
+
+
+async def test_what_a_command_was_not_shown_it_cannot_replace(served: Stockaded, workspace: Path) -> None:
+    """What it set of its own is then left out, and the result says so."""
+    web = workspace / "web"
+
+    def do() -> None:
+        mark(workspace, b"later", "user.other")
+        mark(web, b"later", "user.other")
+
+    async with opened(served, workspace, "covering") as (_, session):
+        result = await meanwhile(session, workspace, do, f"{removing('.')}; {removing('web')}; echo c > c")
+        assert code(result) == "ok", result.error
+        value: Any = result.value
+        assert [(each["path"], each["change"]) for each in value["effects"]] == [("c", "created")]
+        assert "its extended attributes stay" in str(value) + str(result.content)
+    for each in (workspace, web):
+        assert (attribute(each), attribute(each, "user.other")) == (b"kept", b"later")
+
+
+async def test_attributes_stay_where_changes_were_asked_about_and_the_daemon_started_again(
+    served: Stockaded, workspace: Path
+) -> None:
+    async with opened(served, workspace) as (daemon, session):
+        await session.start("shell", call_id="c", command="echo b > web/b; echo c > c")
+        await asked(daemon)
+        served.end(signal.SIGKILL)
+    served.start()
+    async with opened(served, workspace) as (daemon, _):
+        await (await asked(daemon)).decide(True)
+        assert code(await result_of(daemon)) == "ok"
+    assert (workspace / "web" / "b").read_text() == "b\n"
+    assert [attribute(each) for each in (workspace, workspace / "web")] == [b"kept", b"kept"]
 
 
 async def test_a_mode_that_a_command_gives_is_kept(served: Stockaded, workspace: Path) -> None:
@@ -111,6 +161,24 @@ async def test_access_lists_hold_in_directories_that_a_cover_repeats(served: Sto
         script = f"for each in . web; do python3 -c '{listing}' $each; done; echo b > web/b"
         result = await session.call("shell", command=script)
         assert code(result) == "ok", result.error
-        assert isinstance(result.value, dict)
-        assert [ACL in line.split() for line in str(result.value["stdout"]).splitlines()] == [True, True]
+        value: Any = result.value
+        assert [ACL in line.split() for line in str(value["stdout"]).splitlines()] == [True, True]
     assert [attribute(each, ACL) for each in (workspace, workspace / "web")] == [wanted, wanted]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="an ordinary user has no directories of others")
+async def test_an_access_list_that_names_the_workspaces_owner_is_for_workers(
+    served: Stockaded, workspace: Path
+) -> None:
+    """Workers are the owner of the workspace, whatever number they have on the host."""
+    web = workspace / "web"
+    wanted = acl((0, 7))
+    os.chown(web, 12, 12)
+    mark(web, wanted, ACL)
+    async with opened(served, workspace, "covering") as (_, session):
+        result = await session.call("shell", command="echo b > web/b")
+        assert code(result) == "ok", result.error
+        value: Any = result.value
+        assert value["exit_code"] == 0, value
+    assert (web / "b").read_text() == "b\n"
+    assert attribute(web, ACL) == wanted
