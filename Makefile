@@ -16,7 +16,7 @@ PROTOC = PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m grpc_tools.protoc -I pr
 unexport PYTHONPATH PYTHONHOME
 
 .DELETE_ON_ERROR:
-.PHONY: help install proto proto-check catalog check test probes cases examples faults rivals races swap mishaps cuts kills floods scripts soak bench proxy demo wheel force
+.PHONY: help install proto proto-check catalog check test probes cases examples faults rivals races swap mishaps cuts kills floods scripts entries runs soak bench proxy demo wheel force
 
 help:  ## list these verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -43,8 +43,9 @@ check: $(STAMP)  ## lint, format, types, the pages of docs/catalog, and the rule
 	$(BIN)/python -m stockade_daemon.pages --check docs/catalog
 	$(BIN)/pytest -q tests/house
 
-test: $(STAMP)  ## run all tests, on up to 4 cores; ARGS goes to pytest
-	$(BIN)/pytest -n auto --maxprocesses 4 --dist worksteal $(ARGS)
+# One process more than there are cores: a test that waits for the kernel leaves its core to another.
+test: $(STAMP)  ## run all tests, in up to 4 processes; ARGS goes to pytest
+	$(BIN)/pytest -n $$(($$(nproc) + 1)) --maxprocesses 4 --dist worksteal $(ARGS)
 
 probes: $(STAMP)  ## ask every isolation probe: all profiles, all ways in, as root also as an ordinary user
 	$(BIN)/python -m tests.conformance.run_probes --quiet $(if $(filter 0,$(shell id -u)),--also-uid) $(ARGS)
@@ -82,6 +83,14 @@ floods: $(STAMP)  ## 200 MiB over cut connections, endless output, processes tha
 
 scripts: $(STAMP)  ## generated scripts leave the same tree as run directly; ARGS: --count, --seed, --no-links, --without
 	$(BIN)/python -m tests.scripts $(ARGS)
+
+entries: $(STAMP)  ## 1,000 entries of `stockade run` at one path, 50 with killed workers; ARGS: --count, --jobs, --kills
+	$(BIN)/python -m tests.entries $(ARGS)
+
+runs: $(STAMP)  ## the demo's red and green test runs, played by `stockade run`; ARGS goes to it
+	@place=$$(mktemp -d) && trap 'rm -rf "$$place"' EXIT && \
+	$(BIN)/stockade demo --prepare "$$place/xmltodict" --cache $(VENV)/demo && \
+	$(BIN)/stockade run tests/runs --private --profile ci --workspace "$$place/xmltodict" --jobs 2 $(ARGS)
 
 bench: $(STAMP)  ## measure what calls cost here and now, into docs/bench; ARGS: --quick, --out DIR, parts
 	$(BIN)/python -m tests.bench $(ARGS)

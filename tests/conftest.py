@@ -4,6 +4,7 @@ import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 import pytest
 from hypothesis import settings
@@ -15,6 +16,27 @@ from stockade_daemon.removing import remove_tree
 settings.register_profile("search", database=None, deadline=None, print_blob=True)
 settings.register_profile("stockade", settings.get_profile("search"), derandomize=True)
 settings.load_profile("stockade")
+
+# Files with single tests (or fixtures) that take longest: they begin first, so that at the end no process waits for one
+# that has just begun such a test.
+LONG: Final = (
+    "conformance/test_probes.py",
+    "conformance/test_cases.py",
+    "kills/test_kills.py",
+    "test_readme.py",
+    "races/test_races.py",
+    "scripts/test_generated_scripts.py",
+    "end_to_end/test_large_files.py",
+    "end_to_end/test_subscriptions.py",
+    "end_to_end/test_daemon_model.py",
+    "end_to_end/test_doctor.py",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The long ones first, each file still as a whole and everything else in its order."""
+    turns = {Path(__file__).parent / name: turn for turn, name in enumerate(LONG)}
+    items.sort(key=lambda item: turns.get(item.path, len(turns)))
 
 
 @pytest.fixture(scope="session")

@@ -33,6 +33,8 @@ from stockade_client.values import (
 )
 
 PROTOCOL = "stockade.v1"
+OPEN_S = 15.0
+COPY_S = 600.0  # a workspace of many gigabytes, where its bytes cannot be shared
 _GREETINGS = 5  # attempts at a first answer of somebody who takes connections
 _GREETING_PAUSE_S = 0.2
 
@@ -187,7 +189,8 @@ class Daemon:
             profile = known.profile if profile is None else profile
         request.workspace = places.workspace(workspace)
         profiles.name(request, os.fspath(profile))
-        opened = await self._link.ask(self._link.sessions.Open, request, "open a session", wait_s=15.0)
+        patience_s = COPY_S if workspace_view == "copy" else OPEN_S
+        opened = await self._link.ask(self._link.sessions.Open, request, "open a session", wait_s=patience_s)
         try:
             self._check_kept(request, opened)
         except Incompatible:

@@ -2,8 +2,8 @@
 
     python -m tests.bench [--quick] [--out DIR] [PART]...      make bench ARGS="--quick calls"
 
-Parts: calls, memory, hostile, usage, stages, files, search, effects; all where none is named. Tables go to standard
-output, progress to standard error. A full run writes docs/bench; a quick one writes only where --out says.
+Parts: calls, memory, hostile, usage, stages, files, search, effects, entries; all where none is named. Tables go to
+standard output, progress to standard error. A full run writes docs/bench; a quick one writes only where --out says.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from typing import Final, Protocol
 os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
 
 from stockade_daemon.removing import remove_tree
-from tests.bench import calls, effects, facts, files, hostile, memory, report, search, stages, usage
+from tests.bench import calls, effects, entries, facts, files, hostile, memory, report, search, stages, usage
 from tests.bench.figures import Table, text
 from tests.bench.yardstick import Missing, Yardstick, made
 
@@ -91,6 +91,8 @@ async def _measure(place: Path, chosen: list[str], out: Path | None, *, quick: b
 async def _part(name: str, place: Path, yardstick: Yardstick, *, quick: bool) -> list[Table]:
     if name == "calls":
         return await calls.measured(place, yardstick, _tell, quick=quick)
+    if name == "entries":
+        return await entries.measured(place, yardstick, _tell, quick=quick)
     return await _OTHERS[name](place, _tell, quick=quick)
 
 

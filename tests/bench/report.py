@@ -9,7 +9,7 @@ from typing import Any, Final
 from tests.bench.daemon import ROOT
 from tests.bench.figures import Cell, Table, text
 
-PARTS: Final = ("calls", "memory", "hostile", "usage", "stages", "files", "search", "effects")
+PARTS: Final = ("calls", "memory", "hostile", "usage", "stages", "files", "search", "effects", "entries")
 DOCS: Final = ROOT / "docs" / "bench"
 
 

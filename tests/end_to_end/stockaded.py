@@ -67,3 +67,16 @@ def running(word: str) -> list[int]:
         except OSError:
             continue  # it has ended meanwhile
     return found
+
+
+def worker_of(pid: int) -> int | None:
+    """The first process of the worker that this one is a child of, as the host numbers it; None where it is in none, or
+    its worker is ending: then its parent is another one already."""
+    try:
+        parent = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+        status = Path(f"/proc/{parent}/status").read_text().splitlines()
+    except OSError:
+        return None
+    numbers = next((line.split()[1:] for line in status if line.startswith("NSpid:")), [])
+    # A template is pid 1 of a namespace, and each worker of one in it.
+    return parent if len(numbers) > 2 and numbers[-1] == "1" else None

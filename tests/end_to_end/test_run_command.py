@@ -15,7 +15,7 @@ import junitparser
 import pytest
 
 from tests.end_to_end.conftest import Stockade
-from tests.end_to_end.stockaded import COMMAND_S, Stockaded, running
+from tests.end_to_end.stockaded import COMMAND_S, Stockaded, running, worker_of
 from tests.scripts.snapshot import differences, snapshot
 
 READ = {"tool": "read", "args": {"path": "a.txt"}}
@@ -195,18 +195,13 @@ def started(daemon: Stockaded, workspace: Path, *arguments: str) -> Iterator[sub
             process.kill()
 
 
-def worker_of(word: str, *, but: int = 0) -> int:
-    """Waits for a process whose command line has the word; the first process of its worker, as the host numbers it."""
+def worker_with(word: str, *, but: int = 0) -> int:
+    """Waits for a command whose command line has the word; the first process of its worker."""
     while True:
         for pid in running(word):
-            try:
-                stat = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-                inside = [line.split() for line in Path(f"/proc/{pid}/status").read_text().splitlines()]
-            except OSError:
-                continue
-            depth = next((len(each) for each in inside if each[0] == "NSpid:"), 0)
-            if depth > 2 and int(stat[1]) != but:  # a worker is two namespaces down
-                return int(stat[1])
+            worker = worker_of(pid)
+            if worker is not None and worker != but:
+                return worker
 
 
 def test_a_worker_that_is_killed_from_outside_is_infrastructure_and_played_once_more(
@@ -222,9 +217,9 @@ def test_a_worker_that_is_killed_from_outside_is_infrastructure_and_played_once_
     report = directory / "out.xml"
     with started(shared, workspace, calls, "--junit", str(report), "--timeout", "300") as process:
         for word in (once, always):
-            first = worker_of(word.split()[1])
+            first = worker_with(word.split()[1])
             os.kill(first, signal.SIGKILL)
-            second = worker_of(word.split()[1], but=first)
+            second = worker_with(word.split()[1], but=first)
             if word == once:
                 for pid in running(word.split()[1]):
                     if Path(f"/proc/{pid}/comm").read_text() == "sleep\n":
@@ -250,10 +245,10 @@ def test_a_daemon_that_is_killed_and_started_again_costs_the_entry_an_attempt(
     word = f"6{os.getpid()}.25"
     calls = write(directory / "calls.jsonl", {"name": "long", **shell(f"sleep {word}")}, {"name": "other", **READ})
     with started(stockaded, workspace, calls) as process:
-        first = worker_of(word)
+        first = worker_with(word)
         stockaded.end(signal.SIGKILL)
         stockaded.start()
-        os.kill(worker_of(word, but=first), 0)
+        os.kill(worker_with(word, but=first), 0)
         for pid in running(word):
             if Path(f"/proc/{pid}/comm").read_text() == "sleep\n":
                 os.kill(pid, signal.SIGTERM)

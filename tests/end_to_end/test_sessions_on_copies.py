@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from stockade_client import AlreadyExists, NotPossible, connect
+from stockade_client import AlreadyExists, NoAnswer, NotPossible, connect, connection, link
 from tests.end_to_end.stockaded import Stockaded
 from tests.scripts.snapshot import differences, snapshot
 
@@ -123,3 +123,16 @@ async def test_a_session_on_a_copy_ends_with_a_daemon_that_is_killed(stockaded: 
     assert differences(before, snapshot(workspace)) == []
     assert stockaded.end() == 0
     assert not (stockaded.state / "copies").exists()
+
+
+async def test_a_copy_may_take_longer_than_opening_a_session_does(
+    shared: Stockaded, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with connect(shared.address) as daemon:
+        monkeypatch.setattr(link, "ANSWER_S", 0.0)
+        monkeypatch.setattr(connection, "OPEN_S", 0.000001)
+        with pytest.raises(NoAnswer):
+            async with daemon.session(workspace, "ci"):
+                pass
+        async with daemon.session(workspace, "ci", workspace_view="copy") as session:
+            assert (await session.call("read", path="a.txt")).ok

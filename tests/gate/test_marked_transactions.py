@@ -3,13 +3,15 @@
 import errno
 import os
 import stat
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from stockade_daemon.errors import GateRefusal
+from stockade_daemon.errors import GateRefusal, InfrastructureFailure
 from stockade_daemon.gate.effects import commit, undo
 from stockade_daemon.gate.effects.area import Area
+from stockade_daemon.gate.effects.areas import Areas
 from stockade_daemon.gate.effects.mark import committed
 from stockade_daemon.gate.effects.transactions import Prospect
 from stockade_daemon.gate.effects.values import Made
@@ -25,15 +27,18 @@ class Ended(BaseException):
 
 
 class Points:
-    """Passed by a commit; the file system fails at one, the daemon ends at another."""
+    """Passed by a commit; the file system fails at one, the daemon ends at another, after `first` was done there."""
 
-    def __init__(self, fails_at: str = "", ends_at: str = "") -> None:
+    def __init__(self, fails_at: str = "", ends_at: str = "", first: Callable[[], object] = lambda: None) -> None:
         self.passed: list[str] = []
         self._fails_at = fails_at
         self._ends_at = ends_at
+        self._first = first
 
     def __call__(self, point: str) -> None:
         self.passed.append(point)
+        if point in (self._fails_at, self._ends_at):
+            self._first()
         if point == self._fails_at:
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         if point == self._ends_at:
@@ -74,8 +79,12 @@ def performed(opened: Workspace, prospect: Prospect, *, power: bool) -> None:
     ready = commit.prepare(opened.descriptor, NAME, prospect.found, prospect.plan, prospect.survey, prospect.made)
     try:
         commit.perform(ready, power=power)
-    finally:
+    except Ended:
         ready.area.close()
+        raise
+    except BaseException:
+        ready.close()
+        raise
 
 
 @pytest.mark.parametrize("power", [False, True])
@@ -126,3 +135,73 @@ def test_what_could_not_be_taken_back_is_unknown_to_each_daemon_that_comes(tmp_p
         assert kept == "stockade-kept-marked"
         assert undo.recover(opened, {"temporary": NAME.decode()}) == "unknown"
         assert undo.recover(opened, {"temporary": ".stockade-another"}) == "none"
+
+
+async def test_a_commit_that_fails_before_its_mark_is_taken_back_without_a_look_at_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file system that has become read-only refuses to remove a name that is not there, too."""
+    workspace, points = workspace_in(tmp_path), Points(fails_at="step 1")
+    monkeypatch.setattr(commit, "passing", points)
+    with Workspace.open(os.fspath(workspace)) as opened:
+        prospect = await planned(tmp_path / "upper", Gate(opened))
+        with pytest.raises(GateRefusal):
+            performed(opened, prospect, power=False)
+        assert points.passed[points.passed.index("step 1") + 1 :] == ["back 1", "back 0"]
+    assert files(workspace) == OLD
+
+
+async def test_a_commit_whose_mark_cannot_be_removed_stays_and_the_next_start_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuses(_: Area) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    workspace = workspace_in(tmp_path)
+    monkeypatch.setattr(commit, "passing", Points(fails_at="made"))
+    monkeypatch.setattr(Area, "unmark_made", refuses)
+    with Workspace.open(os.fspath(workspace)) as opened:
+        prospect = await planned(tmp_path / "upper", Gate(opened))
+        with pytest.raises(InfrastructureFailure) as failed:
+            performed(opened, prospect, power=False)
+        assert failed.value.code == "TOOL_OUTCOME_UNKNOWN"
+        assert "They are in the workspace" in failed.value.message
+        assert undo.recover(opened, {"temporary": NAME.decode()}) == "applied"
+    assert files(workspace) == {"changed": "new\n", "kept": "old\n", "made/one": "new\n"}
+
+
+@pytest.mark.parametrize("ends", [False, True])
+async def test_old_bytes_that_could_not_be_put_back_are_never_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ends: bool
+) -> None:
+    """By the daemon whose commit fails, or by the next one; also where the name for people is taken."""
+    workspace = workspace_in(tmp_path)
+    areas = Areas(tmp_path / "state" / "areas")
+
+    def comes_between() -> None:
+        (workspace / "gone").write_text("of another program\n")
+        (workspace / "stockade-kept-marked").mkdir(exist_ok=True)
+        (workspace / "stockade-kept-marked" / "x").touch()
+
+    with Workspace.open(os.fspath(workspace)) as opened:
+        prospect = await planned(tmp_path / "upper", Gate(opened))
+        last = len(prospect.plan.steps) - 1
+        points = Points(fails_at=f"step {last}", ends_at=f"back {last}" if ends else "", first=comes_between)
+        monkeypatch.setattr(commit, "passing", points)
+        areas.note(NAME, opened)
+        with pytest.raises(Ended if ends else GateRefusal) as came:
+            performed(opened, prospect, power=False)
+        assert ends or NAME.decode() in str(came.value)
+        areas.leave(NAME)
+        monkeypatch.setattr(commit, "passing", Points())
+        old = {"changed": "old\n", "gone": "of another program\n", "kept": "old\n", "stockade-kept-marked/x": ""}
+        for _ in range(2):
+            Areas(tmp_path / "state" / "areas").sweep()
+            assert files(workspace) == old
+            assert "old\n" in [each.read_text() for each in (workspace / NAME.decode() / "old").iterdir()]
+        (workspace / "stockade-kept-marked").rename(workspace / "out-of-the-way")
+        Areas(tmp_path / "state" / "areas").sweep()
+        kept = workspace / "stockade-kept-marked" / "old"
+        assert "old\n" in [each.read_text() for each in kept.iterdir()]
+        assert not (workspace / NAME.decode()).exists()
+        assert not (tmp_path / "state" / "areas").exists() or not list((tmp_path / "state" / "areas").iterdir())

@@ -5,6 +5,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests import conftest
+
 ROOT = Path(__file__).parents[2]
 SOURCES = {path: path.read_text() for tree in ("daemon", "client", "tests") for path in (ROOT / tree).rglob("*.py")}
 TREES = {path.relative_to(ROOT): ast.parse(text) for path, text in sorted(SOURCES.items())}
@@ -70,3 +72,7 @@ def test_no_two_files_of_tests_have_one_name() -> None:
 def test_nothing_is_put_off_in_the_code() -> None:
     marks = re.compile(r"\b(TO" + r"DO|FIX" + r"ME|XX" + r"X)\b")
     assert [str(path.relative_to(ROOT)) for path, text in SOURCES.items() if marks.search(text)] == []
+
+
+def test_files_that_begin_first_for_their_length_are_there() -> None:
+    assert [name for name in conftest.LONG if not (ROOT / "tests" / name).is_file()] == []

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -215,10 +216,10 @@ async def test_a_token_ends_and_a_client_gets_the_next_one_by_itself(stockaded: 
     tell_needs([])
     shared = Shared(stockaded, token_s=2)
     first = str((await asyncio.to_thread(answer_of, shared.broker))["token"])
-    sent = set()
+    sent: set[str] = set()
     ended = ""
     async with asyncio.timeout(HANG_S), connect(shared.address) as daemon:
-        while not ended:
+        while not ended or len(sent) < 2:
             await daemon.sessions()  # never refused, whatever the time
             sent.add(daemon._link.metadata["authorization"])
             try:
@@ -227,17 +228,17 @@ async def test_a_token_ends_and_a_client_gets_the_next_one_by_itself(stockaded: 
             except NotPermitted as error:
                 ended = str(error)
     assert "the token has ended; connect to" in ended
-    assert len(sent) > 1
 
 
-async def test_a_client_takes_no_for_an_answer_from_the_broker(tmp_path: Path) -> None:
+async def test_a_client_takes_no_for_an_answer_from_the_broker() -> None:
     """Whatever answers there, an answer that is none is not a token."""
-    path = tmp_path / "d.sock"
-    for answer, token in ((b"{}", ""), (b"", ""), (b"[1]", ""), (b'{"token": "t", "seconds": 60}', "t")):
+    with tempfile.TemporaryDirectory() as place:  # pytest's names may be too long for a socket
+        path = Path(place, "d.sock")
+        for answer, token in ((b"{}", ""), (b"", ""), (b"[1]", ""), (b'{"token": "t", "seconds": 60}', "t")):
 
-        async def say(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, answer: bytes = answer) -> None:
-            writer.write(answer)
-            writer.close()
+            async def say(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, answer: bytes = answer) -> None:
+                writer.write(answer)
+                writer.close()
 
-        async with await asyncio.start_unix_server(say, f"{path}.token"):
-            assert await LocalToken(str(path)).current() == token
+            async with await asyncio.start_unix_server(say, f"{path}.token"):
+                assert await LocalToken(str(path)).current() == token

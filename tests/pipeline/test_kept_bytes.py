@@ -1,5 +1,6 @@
 """What stands at an offset of an output: when a disk is full, when a daemon is gone, when a call is tried again."""
 
+import asyncio
 import os
 import random
 import resource
@@ -68,6 +69,20 @@ async def test_half_a_write_is_cut_back_and_the_next_attempt_stands_where_it_is_
     await output.stdout.append(b"c" * 10)
     assert await output.stdout.read(99_999, 20) == b"a" + b"c" * 10
     assert (await output.value())["stdout"] == "c" * 10
+    output.close()
+
+
+async def test_a_write_that_has_begun_is_over_when_its_task_is(tmp_path: Path) -> None:
+    """Whoever closes the files after that closes them under no thread."""
+    output = printed(tmp_path, profiles.load("ci", directories=(profiles.shipped(),)).limits)
+    data, path = b"x" * (48 << 20), file_of(tmp_path, "s", "c", "stdout")
+    writing = asyncio.create_task(output.stdout.append(data))
+    while not path.exists():  # noqa: ASYNC110 (a file of a thread)
+        await asyncio.sleep(0)
+    writing.cancel()
+    await asyncio.wait([writing])
+    assert writing.cancelled()
+    assert path.stat().st_size == len(data)
     output.close()
 
 

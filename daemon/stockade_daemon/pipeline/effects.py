@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
-from stockade_daemon.errors import Aborted, GateRefusal, PolicyRefusal, Refusal
+from stockade_daemon.errors import Aborted, GateRefusal, InfrastructureFailure, PolicyRefusal, Refusal
 from stockade_daemon.gate.effects.mark import Mark
 from stockade_daemon.gate.effects.transactions import Prospect, Witness
 from stockade_daemon.gate.effects.values import Effect, Made, Plan
@@ -68,7 +68,7 @@ async def settle(
 ) -> Came:
     """What becomes of the changes of a body that has succeeded as `done`. `whose`: what it was, for people.
 
-    Raises Parked: the next daemon asks on.
+    Raises Parked: the next daemon asks on; InfrastructureFailure where what became of them cannot be said.
     """
     if worker.scratch is None or judged.session.profile.approval.effects == "discard":
         return await discarded(worker, under_way, whose)
@@ -84,6 +84,8 @@ async def settle(
             if plan.effects or plan.steps:
                 staged = StagedEffects(prospect.made, since, plan.digest, whose, done)
                 await _settled(services, judged, under_way, prospect, staged)
+    except InfrastructureFailure:
+        raise
     except Refusal as refusal:
         if plan is not None:
             return _told(plan, "refused", f"changes made by this {whose} were not committed", refusal)

@@ -9,9 +9,10 @@ import asyncio
 import hashlib
 import os
 from array import array
+from collections.abc import Coroutine
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from stockade_daemon.pipeline.arrival import STREAMS, Arrival
 
@@ -50,12 +51,12 @@ class KeptBytes:
         if not self.in_files and at + len(data) <= SMALL:
             self._memory[part].extend(data)
         else:
-            await asyncio.to_thread(self._write, part, data, at)
+            await _finished(asyncio.to_thread(self._write, part, data, at))
 
     async def to_files(self) -> None:
         """Has what there is outlive the daemon. Raises OSError."""
         if not self.in_files:
-            await asyncio.to_thread(self._begin)
+            await _finished(asyncio.to_thread(self._begin))
 
     def _write(self, part: int, data: bytes, at: int) -> None:
         if not self.in_files:
@@ -149,6 +150,18 @@ class KeptBytes:
             self._files.clear()
             for each in self._memory:
                 each.clear()
+
+
+async def _finished(work: Coroutine[Any, Any, None]) -> None:
+    """Does it to its end also where the task is cancelled: a thread goes on, and a descriptor that was closed meanwhile
+    may by then be another file's."""
+    task = asyncio.ensure_future(work)
+    try:
+        await asyncio.shield(task)
+    finally:
+        while not task.done():
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait([task])
 
 
 def order_in(path: Path) -> bytes | None:

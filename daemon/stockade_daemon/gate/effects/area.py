@@ -19,7 +19,7 @@ from dataclasses import asdict, fields, replace
 from typing import Any, Final, Self
 
 from stockade_daemon.gate import syscalls
-from stockade_daemon.gate.effects.tree import Tree, named
+from stockade_daemon.gate.effects.tree import Tree, named, open_to_us
 from stockade_daemon.gate.effects.upper import Found
 from stockade_daemon.gate.effects.values import APART, LINKS, NEW, OLD, Facts, Made, Plan, Step
 from stockade_daemon.gate.temporary import PREFIX
@@ -41,6 +41,7 @@ class Area:
         self._name = name
         self._descriptor = descriptor
         self.tree = Tree(descriptor)
+        self.stays = False  # what is in it is needed still: it is not to be removed
 
     @classmethod
     def make(cls, workspace: int, name: bytes) -> Self:
@@ -67,7 +68,7 @@ class Area:
             return None
         return cls(workspace, name, descriptor)
 
-    def adopt(self, found: Iterable[Found], plan: Plan, made: Made) -> None:
+    def adopt(self, found: list[Found], plan: Plan, made: Made) -> None:
         """Brings the new bytes here and makes them what they are going to be. Raises OSError."""
         try:
             os.rename(made.upper, NEW, dst_dir_fd=self._descriptor)
@@ -75,6 +76,8 @@ class Area:
             if error.errno not in _NOT_RENAMED:
                 raise
             _Copy(made, self._descriptor).run(found, frozenset(plan.dropped))
+        if os.geteuid() != 0:
+            self._enter(found)
         for path in plan.dropped:
             directory, name = self.tree.at(NEW + b"/" + path)
             with suppress(FileNotFoundError):
@@ -82,7 +85,8 @@ class Area:
         for each in plan.adopted:
             directory, name = self.tree.at(NEW + b"/" + each.held)
             if each.marked:
-                _unmark(named(directory, name), made.marks)
+                with open_to_us(directory, name):
+                    _unmark(named(directory, name), made.marks)
             if each.owner is not None:
                 os.chown(name, *each.owner, dir_fd=directory, follow_symlinks=False)
             if each.mode is not None:
@@ -91,6 +95,14 @@ class Area:
             (directory, name), (into, other) = self.tree.at(source), self.tree.at(target)
             os.rename(name, other, src_dir_fd=directory, dst_dir_fd=into)
             self.tree.forget()
+
+    def _enter(self, found: Iterable[Found]) -> None:
+        """Has names be taken out of directories that the command has closed; what they become, steps say."""
+        for each in found:
+            mode = stat.S_IMODE(each.status.st_mode)
+            if each.directory and mode & 0o700 != 0o700:
+                directory, name = self.tree.at(NEW + b"/" + each.path if each.path else NEW)
+                os.chmod(name, mode | 0o700, dir_fd=directory)
 
     def ready(self, steps: Iterable[Step], *, power: bool) -> list[Step]:
         """Records the steps; from now on they can be taken up by whoever finds them. Raises OSError.
@@ -154,8 +166,16 @@ class Area:
         """When the steps were recorded, by the file system's clock. Raises OSError."""
         return os.stat(_JOURNAL, dir_fd=self._descriptor, follow_symlinks=False).st_mtime_ns
 
+    @property
+    def name(self) -> str:
+        """As it is called in the workspace's root."""
+        return os.fsdecode(self._name)
+
     def keep(self) -> str:
-        """Gives it a name that people see and nobody removes, because what is in it could not be put back; the name."""
+        """Gives it a name that people see and nobody removes, because what is in it could not be put back; the name.
+
+        Raises OSError, and then it is what it was.
+        """
         kept = _kept(self._name)
         os.rename(self._name, kept, src_dir_fd=self._workspace, dst_dir_fd=self._workspace)
         self.close()
@@ -229,7 +249,8 @@ class _Copy:
             os.link(first, other, src_dir_fd=first_directory, dst_dir_fd=into, follow_symlinks=False)
             return
         elif stat.S_ISREG(mode):
-            copy_file((directory, name), (into, other))
+            with open_to_us(directory, name):
+                copy_file((directory, name), (into, other))
         elif stat.S_ISLNK(mode):
             os.symlink(os.readlink(name, dir_fd=directory), other, dir_fd=into)
         elif stat.S_ISFIFO(mode):
@@ -239,7 +260,8 @@ class _Copy:
         self._first[found.status.st_ino] = target
         for attribute in os.listxattr(named(directory, name), follow_symlinks=False):
             if not attribute.startswith(("trusted.overlay.", "security.")):
-                value = os.getxattr(named(directory, name), attribute, follow_symlinks=False)
+                with open_to_us(directory, name):
+                    value = os.getxattr(named(directory, name), attribute, follow_symlinks=False)
                 os.setxattr(named(into, other), attribute, value, follow_symlinks=False)
         if not stat.S_ISLNK(mode):
             os.chmod(named(into, other), stat.S_IMODE(mode) | (0o700 if stat.S_ISDIR(mode) else 0))

@@ -68,8 +68,8 @@ class Areas:
             try:
                 with note.open("r+b") as file:
                     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    _clear(json.loads(file.read()), note.name)
-                    note.unlink()
+                    if _clear(json.loads(file.read()), note.name):
+                        note.unlink()
             except BlockingIOError:
                 continue  # of a daemon that is there
             except (OSError, ValueError, KeyError, TypeError, RequestError):
@@ -103,11 +103,17 @@ class Areas:
         return os.fsdecode(name)
 
 
-def _clear(body: Any, name: str) -> None:
+def _clear(body: Any, name: str) -> bool:
+    """Whether nothing of it is left to be done. What could not be taken back is never removed: old bytes are in it."""
     with Workspace.open(str(body["workspace"])) as workspace:
         if (workspace.device, workspace.inode) != (body["device"], body["inode"]):
-            return
-        undo.recover(workspace, {"temporary": name})
+            return True
+        proof = undo.recover(workspace, {"temporary": name})
         area = Area.find(workspace.descriptor, os.fsencode(name))
-        if area is not None:
-            area.remove()
+        if area is None:
+            return True
+        if proof == "unknown":
+            area.close()
+            return False
+        area.remove()
+        return True

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
-from stockade_daemon.errors import GateRefusal, Refusal
+from stockade_daemon.errors import GateRefusal, InfrastructureFailure, Refusal
 from stockade_daemon.gate.effects.area import Area
 from stockade_daemon.gate.effects.steps import Stage, touched
 from stockade_daemon.gate.effects.survey import Survey
@@ -35,7 +35,10 @@ class Ready:
     workspace: int
 
     def close(self) -> None:
-        """Removes what is left of it on the disk."""
+        """Removes what is left of it on the disk, but for an area that stays."""
+        if self.area.stays:
+            self.area.close()
+            return
         try:
             self.area.remove()
         except OSError:
@@ -63,7 +66,8 @@ def prepare(workspace: int, name: bytes, found: list[Found], plan: Plan, survey:
 
 
 def perform(ready: Ready, *, power: bool) -> None:
-    """Makes all steps. Raises GateRefusal, and then the workspace is as it was, but for what the refusal names."""
+    """Makes all steps. Raises GateRefusal, and then the workspace is as it was, but for what the refusal names;
+    InfrastructureFailure TOOL_OUTCOME_UNKNOWN, and then everything is made, and its area stays for the next start."""
     with Tree(ready.workspace) as workspace:
         try:
             ready.survey.again()
@@ -73,28 +77,41 @@ def perform(ready: Ready, *, power: bool) -> None:
             raise refuse_os_error(error, "prepare the change of", b"the workspace") from error
         passing("journal")
         made: list[Step] = []
+        marked = False
         try:
             for number, step in enumerate(steps):
                 made.append(step)
                 stage.make(step)
                 passing(f"step {number}")
             _look_back(stage, steps, ready.survey)
+            marked = True
             _mark_made(ready.area, power=power)
         except BaseException as error:
-            _unmark(ready.area, error, power=power)
+            if marked:
+                _unmark(ready.area, error, power=power)
             left = take_back(stage, made)
             if left:
-                kept = ready.area.keep()
-                _log.error("a transaction could not be taken back whole (%s); see %s", left, kept)
-                raise GateRefusal(
-                    "FS_CONFLICT",
-                    f"Another program changed {left} while the command's changes were being committed. They were taken "
-                    "back, but that stays as the other program left it, and what had been there before lies in "
-                    f"{kept}, below `old`. Look at both before anything else.",
-                ) from error
+                raise _left(ready.area, left) from error
             if isinstance(error, OSError):
                 raise refuse_os_error(error, "commit", made[-1].path or b"the workspace") from error
             raise
+
+
+def _left(area: Area, left: str) -> GateRefusal:
+    """Of steps that could not be taken back: what is to be said. The area stays, where it can by a name for people."""
+    try:
+        kept = area.keep()
+    except OSError:
+        _log.exception("the directory of a transaction that could not be taken back cannot be renamed")
+        area.stays = True
+        kept = area.name
+    _log.error("a transaction could not be taken back whole (%s); see %s", left, kept)
+    return GateRefusal(
+        "FS_CONFLICT",
+        f"The command's changes were being committed, and {left} could not be taken back: another program changed it "
+        "meanwhile, or the file system failed. The rest was; that stays as it is now, and what had been there before "
+        f"lies in {kept}, below `old`. Look at both before anything else.",
+    )
 
 
 def _mark_made(area: Area, *, power: bool) -> None:
@@ -109,16 +126,18 @@ def _mark_made(area: Area, *, power: bool) -> None:
 def _unmark(area: Area, reason: BaseException, *, power: bool) -> None:
     """Before the first step is taken back: who ends here is not to be told that the transaction was made.
 
-    Raises GateRefusal FS_IO_ERROR where the mark cannot be removed, and then everything stays.
+    Raises InfrastructureFailure TOOL_OUTCOME_UNKNOWN where the mark cannot be removed, and then everything stays.
     """
     try:
         area.unmark_made()
     except OSError as error:
         _log.exception("the mark of a transaction that failed cannot be removed")
-        raise GateRefusal(
-            "FS_IO_ERROR",
+        area.stays = True
+        raise InfrastructureFailure(
+            "TOOL_OUTCOME_UNKNOWN",
             f"The file system failed ({error.strerror}) when all of the command's changes had been made, and did not "
-            "let them be taken back. They are in the workspace; whether they survive a power cut is not known.",
+            "let them be taken back. They are in the workspace, but not recorded as committed, and whether they "
+            "survive a power cut is not known. Look at the workspace before anything else.",
         ) from reason
     if power:
         with suppress(OSError):  # what follows is the better half of a file system that fails

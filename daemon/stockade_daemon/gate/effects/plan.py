@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from stockade_daemon.gate.effects import survey as look
 from stockade_daemon.gate.effects.git_index import is_refreshed
-from stockade_daemon.gate.effects.makings import MINE, Directory
+from stockade_daemon.gate.effects.makings import Directory
 from stockade_daemon.gate.effects.planning import Planning
 from stockade_daemon.gate.effects.survey import conflict, kind_of
 from stockade_daemon.gate.effects.upper import Found
@@ -133,9 +133,7 @@ class Planner(Planning):
         self._steps.adopt(found, self._owner(found, above), mode if self._root else mode | 0o700)
         if above.lower is not None:
             self._steps.make(found, held, status, tree=True)
-            if not self._root and mode & MINE != MINE:
-                self._steps.metas.append(Step("meta", found.path, before=(mode | 0o700, 0), after=(mode, 0)))
-        elif not self._root and mode & 0o700 != 0o700:
+        if not self._root and mode & 0o700 != 0o700:
             self._steps.metas.append(Step("meta", found.path, before=(mode | 0o700, 0), after=(mode, 0)))
 
     def _other(self, found: Found) -> None:
@@ -171,7 +169,7 @@ class Planner(Planning):
             if before != after and alone and is_refreshed(self._survey.workspace, lower, self._upper, found):
                 self._work.dropped.append(found.path)
                 return
-            others = self._has_other_attributes(found, lower)
+            others = before is not None and self._has_other_attributes(found, lower)
             if before == after and (found.copied or alone) and not (others and status.st_nlink == 1):
                 self._metadata(found, kind, status, before, attributes=others)
                 return

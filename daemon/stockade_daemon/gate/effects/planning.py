@@ -9,7 +9,7 @@ from stockade_daemon.gate.effects.attributes import attributes_at
 from stockade_daemon.gate.effects.makings import Directory, Makings
 from stockade_daemon.gate.effects.origins import Origins
 from stockade_daemon.gate.effects.survey import Survey, digest_at
-from stockade_daemon.gate.effects.tree import Tree
+from stockade_daemon.gate.effects.tree import Tree, open_to_us
 from stockade_daemon.gate.effects.upper import Found
 from stockade_daemon.gate.effects.values import NEW, Change, Effect, Made, Step
 from stockade_daemon.gate.names import joined
@@ -90,7 +90,8 @@ class Planning:
 
     def _has_other_attributes(self, found: Found, lower: bytes) -> bool:
         """Whether a copy has other extended attributes of users than what it was copied from."""
-        new = attributes_at(self._upper, found.path, self._marks)
+        with open_to_us(*self._upper.at(found.path)):
+            new = attributes_at(self._upper, found.path, self._marks)
         shown = self._shown.get(lower) if found.directory else None
         if shown is not None and digest(new) == shown.attributes:
             return False

@@ -9,7 +9,7 @@ from typing import Final
 
 from stockade_daemon.errors import GateRefusal
 from stockade_daemon.gate.effects.mark import Mark
-from stockade_daemon.gate.effects.tree import Tree
+from stockade_daemon.gate.effects.tree import Tree, open_to_us
 from stockade_daemon.gate.effects.values import Facts, Kind
 from stockade_daemon.gate.names import told
 
@@ -72,10 +72,14 @@ class Survey:
             self.check(path, status)
         return status
 
-    def digest(self, path: bytes, status: os.stat_result) -> str:
-        """Of the bytes of a file of the workspace that was looked at. Raises GateRefusal FS_CONFLICT; OSError."""
+    def digest(self, path: bytes, status: os.stat_result) -> str | None:
+        """Of the bytes of a file of the workspace that was looked at; None where the daemon's user may not read it,
+        though others may change what its name stands for. Raises GateRefusal FS_CONFLICT; OSError."""
         directory, name = self.workspace.at(path)
-        descriptor = os.open(name, _READ, dir_fd=directory)
+        try:
+            descriptor = os.open(name, _READ, dir_fd=directory)
+        except PermissionError:
+            return None
         try:
             found = digest(descriptor)
             if facts(os.fstat(descriptor)) != facts(status):
@@ -96,12 +100,9 @@ def digest(descriptor: int) -> str:
 
 
 def digest_at(tree: Tree, path: bytes) -> str:
-    """The same of a file in a tree of ours. One that was made unreadable is made readable."""
+    """The same of a file in a tree of ours, also of one that was made unreadable."""
     directory, name = tree.at(path)
-    try:
-        descriptor = os.open(name, _READ, dir_fd=directory)
-    except PermissionError:
-        os.chmod(name, 0o600, dir_fd=directory)
+    with open_to_us(directory, name):
         descriptor = os.open(name, _READ, dir_fd=directory)
     try:
         return digest(descriptor)

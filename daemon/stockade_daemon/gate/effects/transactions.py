@@ -100,7 +100,9 @@ class Transactions:
     async def commit(self, prospect: Prospect, areas: Areas, witness: Witness, *, power: bool) -> None:
         """Makes all of it true, or nothing. Once `begun` has been called a cancellation waits until it is over.
 
-        Raises GateRefusal FS_CONFLICT, FS_PERMISSION_DENIED, FS_IO_ERROR, and then the workspace is as it was.
+        Raises GateRefusal FS_CONFLICT, FS_PERMISSION_DENIED, FS_IO_ERROR, and then the workspace is as it was, but for
+        what the refusal names; InfrastructureFailure TOOL_OUTCOME_UNKNOWN where it has all of it and that cannot be
+        recorded.
         """
         await finished(self._commit(prospect, areas, witness, power=power))
 
@@ -142,7 +144,11 @@ class Transactions:
 
     def _forget(self, areas: Areas, name: bytes) -> None:
         """Where the area could not be removed, its note stays for the next start."""
-        if Area.is_there(self._workspace.descriptor, name):
+        try:
+            there = Area.is_there(self._workspace.descriptor, name)
+        except OSError:
+            there = True  # nobody knows
+        if there:
             areas.leave(name)
         else:
             areas.forget(name)

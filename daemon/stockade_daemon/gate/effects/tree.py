@@ -5,6 +5,7 @@ import os
 import stat
 from collections import OrderedDict
 from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Final, Self
 
@@ -119,3 +120,24 @@ def _opened(root: int, path: bytes) -> int:
 def named(directory: int, name: bytes) -> bytes:
     """A path for calls that take no directory's descriptor, as those for extended attributes do."""
     return b"/proc/self/fd/%d/%s" % (directory, name)
+
+
+@contextmanager
+def open_to_us(directory: int, name: bytes) -> Iterator[None]:
+    """Within, the owner may read and write what is there, which is ours: also extended attributes want that of whoever
+    is not root (xattr(7)). It has its mode again afterwards. Raises OSError."""
+    if os.geteuid() == 0:
+        yield
+        return
+    found = os.stat(name, dir_fd=directory, follow_symlinks=False)
+    mode = stat.S_IMODE(found.st_mode)
+    wanted = mode | (0o700 if stat.S_ISDIR(found.st_mode) else 0o600)
+    if stat.S_ISLNK(found.st_mode) or wanted == mode:
+        yield
+        return
+    place = named(directory, name)
+    os.chmod(place, wanted)
+    try:
+        yield
+    finally:
+        os.chmod(place, mode)

@@ -24,7 +24,8 @@ _log = logging.getLogger(__name__)
 
 def recover(workspace: Workspace, begun: Mapping[str, Json]) -> Proof:
     """What became of it. Its area stays until the call has its result (areas.py), so that the next start would say the
-    same; `unknown` where another program's work was in the way, and then the area gets a name that people see.
+    same; `unknown` where another program's work was in the way, and then the area gets a name that people see, or where
+    the file system failed, and then the next start tries again.
 
     `begun`: the body of its fs/begun. Raises ValueError.
     """

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from stockade_daemon.errors import GateRefusal
-from stockade_daemon.gate.effects.tree import Tree, named
+from stockade_daemon.gate.effects.tree import Tree, named, open_to_us
 from stockade_daemon.gate.names import shown
 
 # Bytes. A command can nest deeper than a path can name (PATH_MAX is 4096).
@@ -96,7 +96,8 @@ def _found(upper: Tree, path: bytes, marks: str, status: os.stat_result) -> Foun
         given = set()
     if not given:
         return Found(path, status)
-    values = {each[len(marks) :]: os.getxattr(place, each, follow_symlinks=False) for each in given}
+    with open_to_us(directory, name):
+        values = {each[len(marks) :]: os.getxattr(place, each, follow_symlinks=False) for each in given}
     return Found(
         path,
         status,
