@@ -28,6 +28,14 @@ for number in range(300):
     written(2, b"err %04d\\n" % number * 50)
 time.sleep(600)
 """
+# Ends when the daemon has read what is in both pipes.
+READ = """python3 -c '
+import array, fcntl, termios
+for descriptor in (1, 2):
+    left = array.array("i", [1])
+    while left[0]:
+        fcntl.ioctl(descriptor, termios.FIONREAD, left)
+'"""
 WANTED = b"".join(b"out %04d\n" % number * 40 + b"err %04d\n" % number * 50 for number in range(300))
 
 
@@ -90,7 +98,7 @@ async def test_the_output_of_a_command_whose_changes_are_asked_about_outlives_it
     served: Stockaded, workspace: Path, number: signal.Signals, lines: int
 ) -> None:
     out = b"".join(b"%d\n" % each for each in range(1, lines + 1))
-    command = f"seq {lines}; sleep 0.1; echo err >&2; sleep 0.1; echo last; echo new > new"
+    command = f"seq {lines}; {READ}; echo err >&2; {READ}; echo last; echo new > new"
     await asked_about(served, workspace, command, number)
     async with opened(served, workspace) as (daemon, _):
         ask = await asked(daemon)

@@ -1,6 +1,7 @@
 """A copy of a workspace is what a session could see of it, and none of its bytes are shared with a writer."""
 
 import asyncio
+import errno
 import fcntl
 import os
 import random
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from stockade_daemon.errors import RequestError
+from stockade_daemon.gate import copies as copies_
 from stockade_daemon.gate.copies import Copies
 from stockade_daemon.gate.copying import Copying
 from stockade_daemon.gate.workspace import Workspace
@@ -226,6 +228,43 @@ async def test_copies_of_an_earlier_daemon_are_removed_at_the_start_and_its_own_
                 (tmp_path / "alias").symlink_to(source)
                 assert copy.beneath(os.fsencode(tmp_path / "alias" / "a")) == b"a"
     assert not place.exists()
+
+
+async def test_what_is_left_of_a_copy_that_no_session_has_is_not_in_the_way_of_the_next(tmp_path: Path) -> None:
+    source = tmp_path / "workspace"
+    source.mkdir()
+    (source / "a").write_bytes(b"new")
+    copies = Copies(tmp_path / "copies")
+    async with copies.kept():
+        (tmp_path / "copies" / "of-s" / "old").mkdir(parents=True)
+        with Workspace.open(str(source)) as workspace:
+            await copies.make("s", workspace)
+        assert os.listdir(tmp_path / "copies" / "of-s") == ["a"]
+
+
+async def test_whoever_wants_a_copy_that_cannot_be_made_is_not_told_where_it_would_be(tmp_path: Path) -> None:
+    copies = Copies(tmp_path / "copies")
+    async with copies.kept():
+        (tmp_path / "copies").rmdir()
+        with Workspace.open(str(tmp_path)) as workspace, pytest.raises(RequestError) as refused:
+            await copies.make("s", workspace)
+        (tmp_path / "copies").mkdir()
+    assert refused.value.message == "the workspace cannot be copied: No such file or directory"
+
+
+async def test_copies_that_cannot_be_removed_now_do_not_keep_a_daemon_from_ending(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refused(path: Path) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    with monkeypatch.context() as failing:
+        async with Copies(tmp_path / "copies").kept():
+            (tmp_path / "copies" / "of-s").mkdir()
+            failing.setattr(copies_, "remove_tree", refused)
+    assert "until the next start" in caplog.text
+    async with Copies(tmp_path / "copies").kept():
+        assert not list((tmp_path / "copies").iterdir())
 
 
 async def test_a_copy_under_way_ends_with_the_daemon(tmp_path: Path) -> None:

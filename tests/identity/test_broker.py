@@ -1,9 +1,11 @@
 """The broker: who connects gets a token, and nobody can keep it from others."""
 
 import asyncio
+import errno
 import json
 import os
 import socket
+import stat
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
@@ -146,3 +148,40 @@ async def test_whatever_is_sent_is_not_read(path: Path, tokens: LocalTokens) -> 
 
         assert await asyncio.to_thread(flood) < 1 << 26
         assert (await asyncio.to_thread(answer_of, path))["token"]
+
+
+async def test_a_name_at_which_nobody_could_be_heard_is_made_again_by_the_next_who_looks(
+    path: Path, tokens: LocalTokens, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(self: socket.socket, backlog: int = 0) -> None:
+        raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
+
+    with Broker.serving(tokens, path) as serving:
+        os.unlink(path)
+        with monkeypatch.context() as failing:
+            failing.setattr(socket.socket, "listen", refused)
+            assert "cannot be made again (Cannot allocate memory)" in serving.fault()
+        assert path.name not in os.listdir(path.parent)
+        assert serving.fault() == ""
+        assert (await asyncio.to_thread(answer_of, path))["token"]
+
+
+async def test_a_link_that_is_put_in_the_sockets_place_while_it_is_made_leads_to_nothing_that_changes(
+    path: Path, tokens: LocalTokens, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    private, bind = path.with_name("private"), socket.socket.bind
+    private.touch(mode=0o600)
+
+    def replaced(self: socket.socket, address: str) -> None:
+        bind(self, address)
+        path.unlink()
+        path.symlink_to(private)
+
+    with Broker.serving(tokens, path) as serving:
+        os.unlink(path)
+        with monkeypatch.context() as replacing:
+            replacing.setattr(socket.socket, "bind", replaced)
+            assert "cannot be made again (something else has taken its name)" in serving.fault()
+        assert stat.S_IMODE(private.stat().st_mode) == 0o600
+        assert stat.S_ISLNK(os.lstat(path).st_mode)
+        os.unlink(private)

@@ -63,9 +63,9 @@ async def test_a_socket_that_was_removed_is_made_again_for_whoever_comes_next(sh
 async def test_something_else_in_its_place_is_told_of_and_left_alone(
     shared: Stockaded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(local_token, "_ANSWER_S", 0.2)
     async with connect(shared.address) as before:
-        with impostor(broker_of(shared)):
+        with impostor(broker_of(shared)), monkeypatch.context() as impatient:
+            impatient.setattr(local_token, "_ANSWER_S", 0.2)  # the impostor never answers
             theirs = os.lstat(broker_of(shared)).st_ino
             for _ in range(2):
                 with pytest.raises(NotPermitted, match=WANTS):

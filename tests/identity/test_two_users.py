@@ -216,7 +216,7 @@ async def test_a_token_ends_and_a_client_gets_the_next_one_by_itself(stockaded: 
     tell_needs([])
     shared = Shared(stockaded, token_s=2)
     first = str((await asyncio.to_thread(answer_of, shared.broker))["token"])
-    sent: set[str] = set()
+    sent: set[str | bytes] = set()
     ended = ""
     async with asyncio.timeout(HANG_S), connect(shared.address) as daemon:
         while not ended or len(sent) < 2:

@@ -1,6 +1,7 @@
 """What stands at an offset of an output: when a disk is full, when a daemon is gone, when a call is tried again."""
 
 import asyncio
+import errno
 import os
 import random
 import resource
@@ -135,6 +136,42 @@ async def test_what_is_short_outlives_its_daemon_once_somebody_is_asked(tmp_path
     assert await view(again) == b"0\n1\n2\n3\n"
     assert again.small() == {}, "the ledger must not have it as empty"
     again.close()
+
+
+@pytest.mark.parametrize("opened", [0, 1, 2])
+async def test_what_an_earlier_daemon_kept_stays_as_it_is_where_it_cannot_be_opened(
+    tmp_path: Path, limits: Limits, monkeypatch: pytest.MonkeyPatch, opened: int
+) -> None:
+    """The ledger must not have it as empty, and nothing is written over it."""
+    output = printed(tmp_path, limits)
+    await output.stdout.append(b"x" * 70_000)
+    await output.stderr.append(b"y" * 70_000)
+    output.close()
+    kept = contents(tmp_path)
+    assert len(kept) == 3
+    descriptors, opens = set(os.listdir("/proc/self/fd")), iter(range(opened))
+
+    def limited(path: Path, flags: int, mode: int = 0o777) -> int:
+        if next(opens, None) is None:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        return real(path, flags, mode)
+
+    real = os.open
+    again = printed(tmp_path, limits)
+    with monkeypatch.context() as few:
+        few.setattr(os, "open", limited)
+        with pytest.raises(OSError, match="Too many open files"):
+            again.go_on()
+    assert set(os.listdir("/proc/self/fd")) == descriptors
+    assert again.small() == {}
+    assert again.size("both") == 0
+    await again.stdout.append(b"z")
+    again.close()
+    assert contents(tmp_path) == kept
+
+
+def contents(place: Path) -> dict[str, bytes]:
+    return {each.name: each.read_bytes() for each in place.iterdir()}
 
 
 async def test_one_stream_alone_needs_one_file(tmp_path: Path, limits: Limits) -> None:

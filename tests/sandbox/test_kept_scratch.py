@@ -72,7 +72,7 @@ async def test_scratch_is_there_again_after_a_mounter_was_killed(pool: Pool, sha
 
 
 async def test_where_scratch_cannot_be_mounted_commands_are_refused_with_the_reason_and_functions_run(
-    pool: Pool, keeping: Profile, workspace: Path, monkeypatch: pytest.MonkeyPatch
+    pool: Pool, keeping: Profile, workspace: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     made = SessionScratch.make
 
@@ -88,6 +88,11 @@ async def test_where_scratch_cannot_be_mounted_commands_are_refused_with_the_rea
     assert "is another directory for the mounter" in refused.value.message
     assert "choose another --state" in refused.value.message
     assert await said(pool, "room", "echo runs", Access.READ) == "runs\n"
+    os.kill(mounters()[0], 9)  # a template after it
+    assert await said(pool, "room", "echo runs", Access.READ) == "runs\n"
+    told = [each.getMessage() for each in caplog.records if "`filesystem.scratch`" in each.getMessage()]
+    assert len(told) == 1, told
+    assert told[0].startswith("session room: ")
 
 
 async def test_a_cover_has_a_mount_point_only_where_its_directory_is(pool: Pool, shared: str, workspace: Path) -> None:
@@ -122,6 +127,21 @@ async def test_what_ended_sessions_kept_is_removed_one_after_the_other(
         await asyncio.to_thread(lambda: None)  # whatever was begun before this has begun
         go.set()
     assert seen == ["one begins", "one ends", "other begins", "other ends"]
+
+
+async def test_what_a_daemon_puts_out_of_reach_never_has_the_name_of_what_an_earlier_one_did(tmp_path: Path) -> None:
+    """In a container both have one pid, and what the earlier one left may be under removal."""
+    dropped = []
+    for name in ("one", "other"):
+        kept = SessionScratch(tmp_path, None)
+        kept.make(name, ("kept",))
+        dropped.append(await kept.drop(name))
+    assert dropped[0] != dropped[1]
+    assert await SessionScratch(tmp_path, None).left(is_open) == sorted(each for each in dropped if each is not None)
+
+
+async def is_open(session_id: str) -> bool:
+    raise AssertionError(f"{session_id} has nothing here any more")
 
 
 def test_what_outlives_workers_is_owned_by_a_uid_that_none_of_them_has() -> None:

@@ -4,9 +4,10 @@ They lie in a private directory of the daemon, by the session's id, and end with
 """
 
 import asyncio
+import logging
 import os
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from weakref import WeakValueDictionary
 
@@ -16,6 +17,8 @@ from stockade_daemon.gate.effects.mark import committed
 from stockade_daemon.gate.threads import finished
 from stockade_daemon.gate.workspace import Workspace
 from stockade_daemon.removing import remove_tree
+
+_log = logging.getLogger(__name__)
 
 
 class Copies:
@@ -48,7 +51,10 @@ class Copies:
             self._ending = True
             if self._under_way:
                 await asyncio.wait(self._under_way)
-            await asyncio.to_thread(remove_tree, self._place)
+            try:
+                await asyncio.to_thread(remove_tree, self._place)
+            except OSError:
+                _log.exception("copies of workspaces stay in %s until the next start", self._place)
 
     def making(self, session_id: str) -> asyncio.Lock:
         """Held while a session of this id is opened on a copy, so that one request makes it and the others find it."""
@@ -87,6 +93,7 @@ class Copies:
     def _make(self, session_id: str, workspace: Workspace) -> None:
         place = self._of(session_id)
         try:
+            remove_tree(place)  # of a session that did not come to be
             place.mkdir(mode=0o700)
             target = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
             try:
@@ -94,11 +101,14 @@ class Copies:
             finally:
                 os.close(target)
         except BaseException as error:
-            remove_tree(place)
+            with suppress(OSError):  # the next that is made of this id removes it
+                remove_tree(place)
             if isinstance(error, Stopped):
                 raise RequestError("FAILED_PRECONDITION", "the daemon is stopping; try again soon") from error
             if isinstance(error, OSError):
-                raise RequestError("FAILED_PRECONDITION", f"the workspace cannot be copied: {error}") from error
+                raise RequestError(
+                    "FAILED_PRECONDITION", f"the workspace cannot be copied: {error.strerror}"
+                ) from error
             raise
         committed()  # what a command changes from here on is told from what this made by its time
 

@@ -303,8 +303,14 @@ class Engine:
 
     async def close_session(self, session_id: str, *, by: str | None = None) -> SessionRecord:
         """Stops the session's calls, waits for their results, records its end. Safe to repeat. by: as in `cancel`."""
+        # Shielded: a request that is dropped must not leave what the session held when its end is recorded.
+        return await asyncio.shield(self._close(session_id, by))
+
+    async def _close(self, session_id: str, by: str | None) -> SessionRecord:
         record = await self.sessions.record(session_id)
-        if record.state == "open":
+        if record.state != "open":
+            await self.sessions.closed(session_id)  # what could not be removed before
+        else:
             self._closing.add(session_id)  # from here on no call of it is recorded
             try:
                 turns = self._turns.halt("closing", session_id, by)

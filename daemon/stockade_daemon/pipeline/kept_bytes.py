@@ -6,6 +6,7 @@ comes next stands at the offset that it is told to have.
 """
 
 import asyncio
+import errno
 import hashlib
 import os
 from array import array
@@ -39,6 +40,7 @@ class KeptBytes:
         self._memory = tuple(bytearray() for _ in STREAMS)
         self._files: dict[int, int] = {}  # descriptors, by index in FILES
         self._noted = 0  # runs of the order that are in its file
+        self._lost = False  # they are in files that could not be opened, and stay as they are
         self.in_files = False
 
     def small(self, part: int) -> bytes:
@@ -59,6 +61,8 @@ class KeptBytes:
             await _finished(asyncio.to_thread(self._begin))
 
     def _write(self, part: int, data: bytes, at: int) -> None:
+        if self._lost:
+            raise OSError(errno.EIO, "what an earlier daemon kept cannot be gone on with")
         if not self.in_files:
             self._begin()
         try:
@@ -113,13 +117,25 @@ class KeptBytes:
                 os.ftruncate(self._files[which], size)
 
     def reopen(self) -> tuple[int, int]:
-        """Goes on with the files that an earlier daemon has left: the streams' sizes in bytes. Raises OSError."""
-        for which, path in enumerate(self._paths):
-            with suppress(FileNotFoundError):
-                self._files[which] = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-                self.in_files = True
-        out, err = (os.fstat(self._files[part]).st_size if part in self._files else 0 for part in range(len(STREAMS)))
-        order = order_in(self._paths[_ORDER]) or b""
+        """Goes on with the files that an earlier daemon has left: the streams' sizes in bytes.
+
+        Raises OSError. Nothing can be read or added then, the files keep what they have, and `in_files` says that there
+        are some: whoever reads once the call is settled finds it.
+        """
+        try:
+            for which, path in enumerate(self._paths):
+                with suppress(FileNotFoundError):
+                    self._files[which] = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+                    self.in_files = True
+            sizes = [os.fstat(self._files[part]).st_size if part in self._files else 0 for part in range(len(STREAMS))]
+            order = order_in(self._paths[_ORDER]) or b""
+        except OSError:
+            self._lost = self.in_files = True
+            for file in self._files.values():
+                os.close(file)
+            self._files.clear()
+            raise
+        out, err = sizes
         self._noted = len(order) // _RUN
         self._arrival.restore(order, (out, err))
         return out, err

@@ -100,8 +100,8 @@ class Sessions:
             known = await self._ledger.session(record.session_id)
             if known is not None:
                 return known
-            await self._copies.make(record.session_id, workspace)
             try:
+                await self._copies.make(record.session_id, workspace)
                 known = await self._ledger.open_session(record)
             except BaseException:
                 await self._copies.remove(record.session_id)
@@ -169,15 +169,21 @@ class Sessions:
         """Lets go of what an open session holds; its record is the ledger's. `for_good`: also of what commands keep."""
         async with self._changing:
             live = self._live.pop(session_id, None)
-        await self._pool.close_room(session_id, for_good=for_good)
-        if live is not None:
-            live.workspace.close()
+        try:
+            await self._pool.close_room(session_id, for_good=for_good)
+        finally:
+            if live is not None:
+                live.workspace.close()
 
     async def closed(self, session_id: str) -> None:
-        """Lets go of what a session held that is closed, and removes its copy of the workspace where it had one."""
+        """Lets go of what a session held that is closed, and removes its copy of the workspace where it had one.
+
+        Safe to repeat, also at one time.
+        """
         await self.end(session_id, for_good=True)
         try:
-            await self._copies.remove(session_id)
+            async with self._copies.making(session_id):
+                await self._copies.remove(session_id)
         except OSError:
             _log.exception("the copy of session %s cannot be removed now; the next start removes it", session_id)
 

@@ -15,12 +15,14 @@ listens there anew; what something else has is left alone, and told of, in the l
 
 import asyncio
 import contextlib
+import errno
 import hmac
 import json
 import logging
 import os
 import secrets
 import socket
+import stat
 import struct
 import time
 from collections.abc import Callable, Iterator
@@ -197,17 +199,35 @@ class Broker:
 
 
 def _listen(path: Path) -> tuple[socket.socket, tuple[int, int]]:
-    """A socket that listens at `path`, and device and inode of its name. Raises OSError."""
+    """A socket that listens at `path`, and device and inode of its name. Raises OSError, with the name free again."""
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
     try:
         listening.bind(os.fspath(path))
-        path.chmod(0o666)
-        made = path.lstat()
-        listening.listen(_BACKLOG)
+        try:
+            made = _opened(path)
+            listening.listen(_BACKLOG)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                if stat.S_ISSOCK(path.lstat().st_mode):
+                    path.unlink()
+            raise
     except BaseException:
         listening.close()
         raise
     return listening, (made.st_dev, made.st_ino)
+
+
+def _opened(path: Path) -> os.stat_result:
+    """Lets anybody connect to the socket at `path`, not by its name: there may be a link by now. Raises OSError."""
+    named = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        made = os.fstat(named)
+        if not stat.S_ISSOCK(made.st_mode):
+            raise OSError(errno.ENOTSOCK, "something else has taken its name", os.fspath(path))
+        Path(f"/proc/self/fd/{named}").chmod(0o666)
+        return made
+    finally:
+        os.close(named)
 
 
 def _overflow_uid() -> int:

@@ -201,6 +201,7 @@ class Pool:
                 uids=self._uids,
                 cgroups=self._cgroups,
                 hidden=hidden,
+                session_id=rooms.session_id,
                 keeping=partial(self._kept.make, rooms.session_id),
             )
         return room

@@ -64,9 +64,11 @@ class Room:
         uids: UidAllotment,
         cgroups: Cgroups,
         hidden: Hidden,
+        session_id: str,
         keeping: Keeping,
     ) -> None:
         self._key = key
+        self._session_id = session_id
         self._profile = profile
         self._place = place
         self._mounter = mounter
@@ -223,7 +225,7 @@ class Room:
 
     async def _keep_scratch(self) -> None:
         """Has the mounter keep the session's scratch as well, owned by the worker of now."""
-        self._kept, self._unkept = 0, ""
+        before, self._kept, self._unkept = self._unkept, 0, ""
         if not self._profile.scratch:
             return
         try:
@@ -239,7 +241,8 @@ class Room:
                 f"{error}. A daemon of root needs a state directory on a file system that knows id-mapped mounts "
                 "(ext4, xfs, btrfs, tmpfs): choose another --state, or take the key out of the profile"
             )
-            _log.warning("%s", self._unkept)
+            if self._unkept != before:
+                _log.warning("session %s: %s", self._session_id, self._unkept)
 
     async def _forget(self) -> None:
         # A mounter that was started again has nothing to forget.

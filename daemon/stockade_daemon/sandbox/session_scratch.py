@@ -10,6 +10,7 @@ nothing here looks into one but to remove it, by descriptors and along no link.
 import asyncio
 import hashlib
 import os
+import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,7 +42,6 @@ class SessionScratch:
     def __init__(self, place: Path, owner: int | None) -> None:
         self._place = place
         self._owner = owner
-        self._number = 0
         # One removal at a time: it may be long, and calls want the same few threads.
         self._removing = asyncio.Lock()
 
@@ -77,9 +77,8 @@ class SessionScratch:
         return await asyncio.to_thread(self._drop, f"{_SESSION}{session_id}")
 
     def _drop(self, name: str) -> Path | None:
-        self._number += 1
-        gone = self._place / f"{_GONE}{os.getpid()}-{self._number}"
-        remove_tree(gone)  # of an earlier daemon that had our number
+        # Never an earlier daemon's name, whose tree may be under removal just now: in containers all have one pid.
+        gone = self._place / f"{_GONE}{secrets.token_hex(8)}"
         try:
             os.rename(self._place / name, gone)
         except FileNotFoundError:

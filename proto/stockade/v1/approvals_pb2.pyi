@@ -251,7 +251,9 @@ class ClaimResponse(_message.Message):
     CLAIMED_NAME_FIELD_NUMBER: _builtins.int
     CLAIMS_FIELD_NUMBER: _builtins.int
     claimed_ms: _builtins.int
-    """Who looks at it now; as in Ask."""
+    """Who looks at it now; as in Ask. Where 32 do already, one more is not shown, here and elsewhere: the caller's claim is
+    not among these, until he repeats it and another has ended.
+    """
     claimed_by: _builtins.str
     claimed_name: _builtins.str
     @_builtins.property
