@@ -1,5 +1,6 @@
 """`stockaded` as a process, for tests that start, stop and kill it."""
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -55,6 +56,18 @@ class Stockaded:
             self.process.stdout.close()
         self.process = None
         return status
+
+
+SLEEPER = f"sleep 6{os.getpid()}00"  # a command of this test process that ends when `woken` is called
+
+
+async def woken() -> None:
+    """Waits until SLEEPER runs, and ends it."""
+    async with asyncio.timeout(COMMAND_S):
+        while not (found := await asyncio.to_thread(running, SLEEPER.replace(" ", "\0"))):
+            pass
+    for pid in found:
+        os.kill(pid, signal.SIGTERM)
 
 
 def running(word: str) -> list[int]:

@@ -1,6 +1,7 @@
 """What stands at an offset of an output never changes: through a kill of the daemon, and while somebody is asked."""
 
 import asyncio
+import json
 import signal
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 from stockade_client import Call
 from stockade_client.approvals import Ask
 from tests.end_to_end.session_s import asked, code, opened, result_of, start_with
-from tests.end_to_end.stockaded import COMMAND_S, Stockaded
+from tests.end_to_end.stockaded import COMMAND_S, SLEEPER, Stockaded, woken
 
 PROFILES = {
     "asking": '[approval]\nreads = "allow"\ncommands = "allow"\nwrites = "ask"\neffects = "ask"\nwait_s = 600\n',
@@ -122,10 +123,17 @@ async def test_whoever_follows_a_call_of_a_turn_before_its_place_has_come_reads_
     async with opened(served, workspace) as (daemon, session), asyncio.timeout(COMMAND_S):
         turn = asyncio.create_task(
             session.turn_json(
-                [("shell", b'{"command": "read x < <(sleep 1)"}', "one"), ("shell", b'{"command": "echo two"}', "two")]
+                [
+                    ("shell", json.dumps({"command": f"{SLEEPER} || :"}).encode(), "one"),
+                    ("shell", b'{"command": "echo two"}', "two"),
+                ]
             )
         )
         while [each.call_id for each in await daemon.calls("s")] != ["one", "two"]:
             assert not turn.done()
-        assert await read(daemon.call("s", "two", "shell"), follow=True) == b"two\n"
+        following = asyncio.create_task(read(daemon.call("s", "two", "shell"), follow=True))
+        await daemon.calls("s")  # a request after that one
+        assert not turn.done()
+        await woken()
+        assert await following == b"two\n"
         assert [result.ok for result in await turn] == [True, True]

@@ -10,7 +10,7 @@ import pytest
 from stockade_client import Ask, Stream, approvals, connect
 from tests.client.approver import approving
 from tests.end_to_end.session_s import code, opened, result_of, start_with
-from tests.end_to_end.stockaded import COMMAND_S, Stockaded
+from tests.end_to_end.stockaded import COMMAND_S, SLEEPER, Stockaded, woken
 
 LINES = 1_000_000  # 6.9 MB: more than any connection holds of it
 
@@ -45,10 +45,14 @@ async def test_an_output_of_a_call_that_ends_with_its_daemon_has_all_that_was_pr
 ) -> None:
     """It ends within the time that a daemon which was told to stop gives."""
     async with opened(served, workspace, "ci") as (_, session), asyncio.timeout(COMMAND_S):
-        call = await session.start("shell", call_id="c", command="echo begun; sleep 1; echo done")
+        call = await session.start("shell", call_id="c", command=f"echo begun; {SLEEPER} || :; echo done")
         async with call.output() as output:
             pieces = [await anext(output)]
-            await stopped_and_started_again(served)
+            again = asyncio.create_task(stopped_and_started_again(served))
+            while "stopping: 1 calls under way" not in await asyncio.to_thread(served.log.read_text):
+                assert not again.done()
+            await woken()
+            await again
             pieces += [piece async for piece in output]
         assert code(await call.result()) == "ok"
     assert b"".join(pieces) == b"begun\ndone\n"
