@@ -264,7 +264,8 @@ class Room:
                     "scratch": self._numbers(cover.differing.points),
                 }
                 if access is Access.OVERLAY:
-                    scratch = self._upper(self._place, cover)
+                    made = self._scratch.make(self._place.path, mode=self._mode, uid=self._uid, ids=self._ids)
+                    scratch = made.above(cover.layer)
                     mounts = await self._mounter.make("overlay", {**request, "layers": str(scratch.path)})
                 else:
                     mounts = await self._mounter.make("view", request)
@@ -362,11 +363,6 @@ class Room:
             f"what profile {self._profile.name} hides was moved about while it was being covered; nothing was run. "
             "Repeat the call when the workspace is at rest",
         )
-
-    def _upper(self, place: Place, cover: Cover) -> Scratch:
-        """Where a command's changes come. Raises OSError."""
-        scratch = self._scratch.make(place.path, mode=self._mode, uid=self._uid, ids=self._ids)
-        return scratch if cover.layer is None else replace(scratch, shown={**cover.layer.shown, **scratch.shown})
 
     def _ids(self, uid: int, gid: int) -> tuple[int, int]:
         """What the owner of a file of the workspace is for workers (worker/idmap.py)."""

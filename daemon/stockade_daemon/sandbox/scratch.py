@@ -37,6 +37,10 @@ class Scratch:
     def upper(self) -> Path:
         return self.path / "upper"
 
+    def above(self, cover: "Scratch | None") -> "Scratch":
+        """This one where a view has it above that layer."""
+        return self if cover is None else replace(self, shown={**cover.shown, **self.shown})
+
     async def remove(self) -> None:
         await asyncio.to_thread(remove_tree, self.path)
 
