@@ -8,6 +8,7 @@ import random
 import socket
 import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -127,6 +128,33 @@ def test_a_link_that_takes_a_directorys_place_leads_nowhere(tmp_path: Path) -> N
         os.close(from_)
         os.close(to)
     assert not list((tmp_path / "copy").rglob("secret"))
+
+
+def test_a_file_that_takes_anothers_place_has_none_of_its_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = tmp_path / "workspace"
+    source.mkdir()
+    (source / "one").write_bytes(b"old")
+    (source / "two").hardlink_to(source / "one")
+    (source / "three").hardlink_to(source / "one")
+    (tmp_path / "other").write_bytes(b"new")
+    opening = os.open
+    replaced: list[bytes] = []
+
+    def late(path: Any, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
+        """Between the look at the first file and its opening another one gets its name."""
+        if path in (b"one", b"two", b"three") and not replaced:
+            replaced.append(path)
+            os.replace(tmp_path / "other", path, dst_dir_fd=dir_fd)
+        return opening(path, flags, mode, dir_fd=dir_fd)
+
+    monkeypatch.setattr(os, "open", late)
+    copied(source, tmp_path / "copy")
+    (name,) = replaced
+    for each in (b"one", b"two", b"three"):
+        wanted = b"new" if each == name else b"old"
+        assert (tmp_path / "copy" / os.fsdecode(each)).read_bytes() == wanted, each
 
 
 def test_directories_deeper_than_a_path_can_name_are_copied(tmp_path: Path) -> None:

@@ -33,6 +33,7 @@ GROUND = [
     "watching",
     "meanings",
     "trust",
+    "looks",
     "removing",
     "path_patterns",
     "principals",

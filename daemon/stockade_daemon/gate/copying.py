@@ -110,8 +110,9 @@ class Copying:
                 with ExitStack() as stack:
                     os.link(known, name, src_dir_fd=_opened(stack, self._target, above), dst_dir_fd=target)
             else:
-                self._file(source, target, name, path)
-                if status.st_nlink > 1:
+                copied = self._file(source, target, name, path)
+                # Another file may have got the name since the look; further names of this one are not names of that.
+                if status.st_nlink > 1 and (copied.st_dev, copied.st_ino) == (status.st_dev, status.st_ino):
                     self._first[status.st_dev, status.st_ino] = path
             return
         else:
@@ -120,7 +121,8 @@ class Copying:
             os.chown(name, status.st_uid, status.st_gid, dir_fd=target, follow_symlinks=False)
         os.utime(name, ns=(status.st_atime_ns, status.st_mtime_ns), dir_fd=target, follow_symlinks=False)
 
-    def _file(self, source: int, target: int, name: bytes, path: bytes) -> None:
+    def _file(self, source: int, target: int, name: bytes, path: bytes) -> os.stat_result:
+        """Copies a file; returns the status of the one that was opened."""
         with ExitStack() as stack:
             old = _kept(stack, os.open(name, _READ, dir_fd=source))
             flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -133,7 +135,7 @@ class Copying:
                 after = os.fstat(old)
                 if (before.st_size, before.st_mtime_ns) == (after.st_size, after.st_mtime_ns):
                     self._finish(old, new, after)
-                    return
+                    return after
             raise RequestError(
                 "FAILED_PRECONDITION",
                 f"{told(path)} is being written to all the time, so it cannot be copied; repeat it later",

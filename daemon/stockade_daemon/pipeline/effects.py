@@ -73,7 +73,8 @@ async def settle(
     if worker.scratch is None or judged.session.profile.approval.effects == "discard":
         return await discarded(worker, under_way, whose)
     scratch = worker.scratch
-    made = Made(os.fspath(scratch.upper), overlay.MARKS, scratch.mode, scratch.uid, scratch.keeps_links)
+    shown = {path.hex(): each for path, each in scratch.shown.items()}
+    made = Made(os.fspath(scratch.upper), overlay.MARKS, scratch.mode, scratch.uid, scratch.keeps_links, shown)
     exact = judged.session.profile.approval.effects == "ask"
     plan: Plan | None = None
     try:

@@ -12,15 +12,32 @@ it is ever a change to the workspace. It is made where its directory is, since a
 import errno
 import os
 import stat
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from stockade_daemon import looks
+from stockade_daemon.looks import Ids, Shown
+from stockade_daemon.sandbox.effects import MARKS
+
 _DIRECTORY: Final = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
-# Owner and group as the workspace's file system has them, to what they are for workers.
-Ids = Callable[[int, int], tuple[int, int]]
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """A layer."""
+
+    names: tuple[bytes, ...]  # covered
+    points: tuple[bytes, ...]  # of mounts
+    shown: dict[bytes, Shown]  # what it shows of the directories that it repeats, by path; of the workspace itself: b""
+
+
+@dataclass(frozen=True, slots=True)
+class _Repeated:
+    status: os.stat_result
+    attributes: dict[str, bytes]
 
 
 def build(
@@ -31,32 +48,39 @@ def build(
     *,
     identity: tuple[int, int],
     ids: Ids,
-) -> tuple[tuple[bytes, ...], tuple[bytes, ...]]:
+) -> Built:
     """Fills the empty directory `place` for the names to be covered and the mount points to be made, which are relative
-    to the workspace, none below another; returns those that it has.
+    to the workspace, none below another; tells which of those it has.
 
     A name whose directory is no directory any more it has not. Raises OSError where a whiteout cannot be made, on
     a file system without device nodes, and where the workspace is no longer the directory of that device and inode.
     """
-    top = os.stat(workspace)
-    if (top.st_dev, top.st_ino) != identity:
+    held = os.open(workspace, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        top = _looked(held)
+    finally:
+        os.close(held)
+    if (top.status.st_dev, top.status.st_ino) != identity:
         raise OSError(errno.ESTALE, "the workspace was moved or replaced; open the session again", workspace)
-    made = {os.fsencode(place): top}
+    root = os.fsencode(place)
+    made = {root: top}
     covered, pointed = [], []
     for name in names:
-        there = _above(made, os.fsencode(place), workspace, name)
+        there = _above(made, root, workspace, name)
         if there is not None:
             os.mknod(there, stat.S_IFCHR, os.makedev(0, 0))
             covered.append(name)
     for name in points:
-        there = _above(made, os.fsencode(place), workspace, name)
+        there = _above(made, root, workspace, name)
         if there is not None:
             os.mkdir(there, 0o755)
             pointed.append(name)
     # Inner ones first, and when nothing is made any more: that would change their times, and a mode may forbid it.
+    shown = {}
     for directory, found in reversed(made.items()):
         _like(directory, found, ids)
-    return tuple(covered), tuple(pointed)
+        shown[directory[len(root) + 1 :]] = looks.shown(directory, marks=MARKS)
+    return Built(tuple(covered), tuple(pointed), shown)
 
 
 def with_directory(workspace: str, names: Iterable[bytes]) -> tuple[bytes, ...]:
@@ -64,7 +88,7 @@ def with_directory(workspace: str, names: Iterable[bytes]) -> tuple[bytes, ...]:
     return tuple(name for name in names if _is_reached(workspace, name))
 
 
-def _above(made: dict[bytes, os.stat_result], root: bytes, workspace: str, name: bytes) -> bytes | None:
+def _above(made: dict[bytes, _Repeated], root: bytes, workspace: str, name: bytes) -> bytes | None:
     """The place of a name in the layer, the directories above it made and added to `made`; None where one is none."""
     *above, last = name.split(b"/")
     held = os.open(workspace, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -77,7 +101,7 @@ def _above(made: dict[bytes, os.stat_result], root: bytes, workspace: str, name:
             there = os.path.join(there, part)
             if there not in made:
                 os.mkdir(there, 0o700)
-                made[there] = os.fstat(held)
+                made[there] = _looked(held)
     except (FileNotFoundError, NotADirectoryError):
         return None
     finally:
@@ -99,7 +123,13 @@ def _is_reached(workspace: str, name: bytes) -> bool:
     return True
 
 
-def _like(directory: bytes, found: os.stat_result, ids: Ids) -> None:
+def _looked(held: int) -> _Repeated:
+    return _Repeated(os.fstat(held), looks.attributes(held))
+
+
+def _like(directory: bytes, repeated: _Repeated, ids: Ids) -> None:
+    found = repeated.status
+    looks.give(directory, repeated.attributes, marks=MARKS, ids=ids)
     # An ordinary user cannot give files away: what is not his looks like his, and he gains nothing by it.
     with suppress(PermissionError):
         os.chown(directory, *ids(found.st_uid, found.st_gid))

@@ -7,7 +7,7 @@ import os
 from collections import defaultdict
 from collections.abc import Callable
 from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from stockade_daemon.errors import SandboxFailure
@@ -264,7 +264,8 @@ class Room:
                     "scratch": self._numbers(cover.differing.points),
                 }
                 if access is Access.OVERLAY:
-                    scratch = self._scratch.make(mode=self._mode, uid=self._uid)
+                    made = self._scratch.make(self._place.path, mode=self._mode, uid=self._uid, ids=self._ids)
+                    scratch = made.above(cover.layer)
                     mounts = await self._mounter.make("overlay", {**request, "layers": str(scratch.path)})
                 else:
                     mounts = await self._mounter.make("view", request)
@@ -354,8 +355,8 @@ class Room:
             except BaseException:
                 await layer.remove()
                 raise
-            if made == (wanted.names, wanted.points):
-                return Cover(wanted, layer)
+            if (made.names, made.points) == (wanted.names, wanted.points):
+                return Cover(wanted, replace(layer, shown=made.shown))
             await layer.remove()  # somebody moved a directory meanwhile: what is back there now would be seen
         raise SandboxFailure(
             "SANDBOX_FAILED",

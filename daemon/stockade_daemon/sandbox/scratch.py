@@ -7,11 +7,15 @@ what is left.
 import asyncio
 import os
 import stat
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from stockade_daemon import looks
 from stockade_daemon.errors import ConfigurationError
+from stockade_daemon.looks import Ids, Shown
 from stockade_daemon.removing import remove_tree
+from stockade_daemon.sandbox.effects import MARKS
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +25,8 @@ class Scratch:
     path: Path
     mode: int = 0o700  # permission bits that the upper directory has at first
     uid: int | None = None  # who owns what a worker makes in it; None: the daemon's own user
+    # What layers of ours show of directories of the workspace, by path.
+    shown: Mapping[bytes, Shown] = field(default_factory=dict)
 
     @property
     def keeps_links(self) -> bool:
@@ -30,6 +36,10 @@ class Scratch:
     @property
     def upper(self) -> Path:
         return self.path / "upper"
+
+    def above(self, cover: "Scratch | None") -> "Scratch":
+        """This one where a view has it above that layer."""
+        return self if cover is None else replace(self, shown={**cover.shown, **self.shown})
 
     async def remove(self) -> None:
         await asyncio.to_thread(remove_tree, self.path)
@@ -57,14 +67,21 @@ class ScratchRoom:
         scratch.path.mkdir(mode=0o700)
         return scratch
 
-    def make(self, *, mode: int, uid: int | None) -> Scratch:
-        """A new scratch directory; its upper directory has the workspace's mode, and the worker's uid if it has one:
-        what the upper directory says is what the merged root will say."""
+    def make(self, workspace: str, *, mode: int, uid: int | None, ids: Ids) -> Scratch:
+        """A new scratch directory; its upper directory has the workspace's mode and extended attributes, and the
+        worker's uid if it has one: what the upper directory says is what the merged root will say. Raises OSError."""
+        held = os.open(workspace, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            attributes = looks.attributes(held)
+        finally:
+            os.close(held)
         scratch = replace(self.bare(), mode=stat.S_IMODE(mode), uid=uid)
         for name, bits in (("upper", stat.S_IMODE(mode)), ("work", 0o700)):
             directory = scratch.path / name
-            directory.mkdir()
+            directory.mkdir(mode=0o700)
+            if name == "upper":
+                looks.give(os.fsencode(directory), attributes, marks=MARKS, ids=ids)
             directory.chmod(bits)
             if uid is not None:
                 os.chown(directory, uid, uid)
-        return scratch
+        return replace(scratch, shown={b"": looks.shown(os.fsencode(scratch.upper), marks=MARKS)})

@@ -103,9 +103,8 @@ class Makings:
         was = stat.S_IMODE(found.status.st_mode)
         opened = was & 0o400 == 0 or (found.directory and was & 0o500 != 0o500)  # by the survey, to look at it
         same = mode is None or (mode == was and not opened)
-        self.adopted.append(
-            Adopted(found.path, owner if self._root else None, None if same else mode, marked=found.marked)
-        )
+        held = found.path or b"."  # of the workspace itself: the upper directory
+        self.adopted.append(Adopted(held, owner if self._root else None, None if same else mode, marked=found.marked))
 
     def ordered(self, directories: Mapping[bytes, Directory], origins: Origins) -> Iterable[Step]:
         takes = sorted(self.takes, key=lambda step: -step.path.count(b"/"))

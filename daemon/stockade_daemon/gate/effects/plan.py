@@ -103,7 +103,7 @@ class Planner(Planning):
             held = apart
         self._directories[found.path] = Directory(source, held, found.status.st_mode, (status.st_uid, status.st_gid))
         self._steps.makes.append(Step("put", found.path, slot, inode=status.st_ino, tree=True))
-        mode = self._kept_mode(found, status.st_mode)
+        mode = self._mode_after(found, source, status)
         effect = Effect(found.path, "renamed", "directory", mode=mode, source=source)
         self._work.effects.append(replace(effect, before_mode=stat.S_IMODE(status.st_mode)))
         self._steps.meta(found.path, status, mode)
@@ -345,8 +345,8 @@ class Planner(Planning):
 
     def _mode_of(self, found: Found, path: bytes, status: os.stat_result) -> None:
         """Of a directory that was there and stays."""
-        mode, old = self._kept_mode(found, status.st_mode), stat.S_IMODE(status.st_mode)
-        directory = self._directories[path]
+        directory, old = self._directories[path], stat.S_IMODE(status.st_mode)
+        mode = old if directory.lower is None else self._mode_after(found, directory.lower, status)
         others = directory.lower is not None and self._has_other_attributes(found, directory.lower)
         if mode != old or others:
             if directory.lower is not None:

@@ -13,6 +13,7 @@ from stockade_daemon.gate.effects.tree import Tree, open_to_us
 from stockade_daemon.gate.effects.upper import Found
 from stockade_daemon.gate.effects.values import NEW, Change, Effect, Made, Step
 from stockade_daemon.gate.names import joined
+from stockade_daemon.looks import Shown, digest
 
 _SET_ID: Final = stat.S_ISUID | stat.S_ISGID
 
@@ -39,6 +40,7 @@ class Planning:
         self._root_mode = made.root_mode
         self._keeps_links = made.keeps_links
         self._marks = made.marks
+        self._shown = {bytes.fromhex(path): Shown(*each) for path, each in made.shown.items()}
         self._exact = exact
         self._root = os.geteuid() == 0
         self._work = _Work()
@@ -90,7 +92,26 @@ class Planning:
         """Whether a copy has other extended attributes of users than what it was copied from."""
         with open_to_us(*self._upper.at(found.path)):
             new = attributes_at(self._upper, found.path, self._marks)
-        return new != attributes_at(self._survey.workspace, lower, self._marks)
+        shown = self._shown.get(lower) if found.directory else None
+        if shown is not None and digest(new) == shown.attributes:
+            return False
+        old = attributes_at(self._survey.workspace, lower, self._marks)
+        if new == old:
+            return False
+        if shown is not None and digest(old) != shown.attributes:
+            # It has some that the command never saw, and would lose them.
+            self._work.left_out.append(
+                (found.path, "its extended attributes stay: the workspace's are not those that the command was shown")
+            )
+            return False
+        return True
+
+    def _mode_after(self, found: Found, lower: bytes, status: os.stat_result) -> int:
+        """Of a directory that was there: its own, unless the command gave it another than it was shown."""
+        shown = self._shown.get(lower)
+        if shown is not None and stat.S_IMODE(found.status.st_mode) == shown.mode:
+            return stat.S_IMODE(status.st_mode)
+        return self._kept_mode(found, status.st_mode)
 
     def _orphan(self, found: Found) -> None:
         """A file that was changed, lost the name by which it was, and keeps others: changed by the name that goes."""

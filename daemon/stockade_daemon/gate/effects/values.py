@@ -1,12 +1,13 @@
 """What a command's effects are made of, from the survey to the commit. Frozen."""
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal, TypeAlias
 
 from stockade_daemon import json_text
 from stockade_daemon.gate.names import body_of, shown
+from stockade_daemon.looks import Shown
 from stockade_daemon.values import Json
 
 Kind: TypeAlias = Literal["file", "directory", "symlink", "fifo", "socket", "device"]
@@ -105,6 +106,8 @@ class Made:
     root_mode: int  # permission bits that the upper directory had at first
     worker_uid: int | None  # who owns what the worker made; None: the daemon's own user
     keeps_links: bool  # a change of a file with several names is told from another file in its place
+    # What the overlay showed at first of directories of which a layer of its own had a repetition: by path, in hex.
+    shown: Mapping[str, Shown] = field(default_factory=dict)
     orphans: str = ""  # name in `upper` of a directory of changed files that have no name there; empty: none
 
 
