@@ -155,9 +155,9 @@ async def test_names_and_secrets_of_a_profile_are_tried(pool: Pool, scratch: Pat
 async def test_a_hidden_name_that_is_not_covered_is_open(
     pool: Pool, scratch: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def covers_nothing(place: Path, workspace: str, names: Names, points: Names, **_: object) -> tuple[Names, Names]:
+    def covers_nothing(place: Path, workspace: str, names: Names, points: Names, **_: object) -> covers.Built:
         os.chmod(place, 0o755)
-        return names, points  # as if it had
+        return covers.Built(names, points, {})  # as if it had
 
     monkeypatch.setattr(covers, "build", covers_nothing)
     strict = profiles.load("strict", directories=SHIPPED)
