@@ -20,6 +20,7 @@ from typing import Final
 
 from stockade_daemon.errors import RequestError
 from stockade_daemon.gate import attributes
+from stockade_daemon.gate.extents import extents, write_at
 from stockade_daemon.gate.names import told
 
 SPARE: Final = 256 * 1024 * 1024  # bytes of the file system that a copy leaves free: the ledger is there as well
@@ -152,27 +153,15 @@ class Copying:
         room = os.fstatvfs(new)
         if room.f_bavail * room.f_frsize < status.st_blocks * 512 + self._spare:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        position = 0
-        while position < status.st_size:
-            if self._stopped():
-                raise Stopped
-            try:
-                position = os.lseek(old, position, os.SEEK_DATA)
-                end = os.lseek(old, position, os.SEEK_HOLE)
-            except OSError as error:
-                if error.errno == errno.ENXIO:
-                    break  # a hole up to the end
-                if error.errno != errno.EINVAL:
-                    raise
-                end = status.st_size
+        for begin, end in extents(old, status.st_size):
+            position = begin
             while position < end:
+                if self._stopped():
+                    raise Stopped
                 piece = os.pread(old, min(end - position, _PIECE), position)
                 if not piece:
                     return  # it became shorter; whoever looks at its status sees that
-                written = 0
-                while written < len(piece):
-                    written += os.pwrite(new, memoryview(piece)[written:], position + written)
-                position += len(piece)
+                position += write_at(new, piece, position)
         os.ftruncate(new, status.st_size)
 
     def _finish(self, old: int, new: int, status: os.stat_result) -> None:

@@ -22,6 +22,7 @@ from stockade_daemon.gate import syscalls
 from stockade_daemon.gate.effects.tree import Tree, named, open_to_us
 from stockade_daemon.gate.effects.upper import Found
 from stockade_daemon.gate.effects.values import APART, LINKS, NEW, OLD, Facts, Made, Plan, Step
+from stockade_daemon.gate.extents import extents, write_at
 from stockade_daemon.gate.temporary import PREFIX
 from stockade_daemon.removing import remove_tree
 
@@ -293,28 +294,14 @@ def copy_bytes(reading: int, writing: int) -> None:
     if os.fstat(writing).st_size:
         at = 0
         while chunk := os.pread(reading, _CHUNK, at):
-            at += _written(writing, chunk, at)
+            at += write_at(writing, chunk, at)
         os.ftruncate(writing, at)
         return
     os.ftruncate(writing, size)
-    at = 0
-    while at < size:
-        try:
-            at = os.lseek(reading, at, os.SEEK_DATA)
-            end = os.lseek(reading, at, os.SEEK_HOLE)
-        except OSError as error:
-            if error.errno == errno.ENXIO:
-                return  # nothing but a hole is left
-            raise
+    for begin, end in extents(reading, size):
+        at = begin
         while at < end and (chunk := os.pread(reading, min(_CHUNK, end - at), at)):
-            at += _written(writing, chunk, at)
-
-
-def _written(writing: int, chunk: bytes, at: int) -> int:
-    done = 0
-    while done < len(chunk):
-        done += os.pwrite(writing, chunk[done:], at + done)
-    return done
+            at += write_at(writing, chunk, at)
 
 
 def _unmark(place: bytes, marks: str) -> None:
