@@ -1,6 +1,7 @@
 """Removing what somebody else filled: a tree of any depth, whatever its directories' modes, no link followed."""
 
 import os
+import secrets
 import stat
 
 
@@ -19,14 +20,13 @@ def remove_tree(path: str | bytes | os.PathLike[str], *, dir_fd: int | None = No
         return
     try:
         os.fchmod(top, 0o700)
-        number = 0
         while directories := _remove_files(top):
             for name in directories:
                 inner = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=top)
                 try:
                     for deeper in _remove_files(inner):
-                        number += 1
-                        os.rename(deeper, f".{number}-{os.getpid()}", src_dir_fd=inner, dst_dir_fd=top)
+                        # Whoever filled the tree may have taken any name that could be guessed.
+                        os.rename(deeper, f".{secrets.token_hex(16)}", src_dir_fd=inner, dst_dir_fd=top)
                 finally:
                     os.close(inner)
                 os.rmdir(name, dir_fd=top)

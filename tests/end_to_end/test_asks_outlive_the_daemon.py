@@ -1,6 +1,7 @@
 """A call that waits for an approval, through the wire, when its daemon is killed or told to stop and started again."""
 
 import asyncio
+import os
 import signal
 import time
 from collections.abc import Callable
@@ -10,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from stockade_client import CallResult
+from stockade_client import CallResult, connect
 from stockade_client.approvals import Ask
 from stockade_client.errors import AskAlreadyDecided, AskChanged, NotFound
 from stockade_client.session import Session
@@ -26,7 +27,9 @@ END = [signal.SIGKILL, signal.SIGTERM]
 def served(stockaded: Stockaded) -> Stockaded:
     """A running daemon whose profile `asking` asks about commands and changes, and `now` does so without a wait."""
     text = '[approval]\nwrites = "ask"\ncommands = "ask"\nwait_s = {}\n'
-    return start_with(stockaded, {name: text.format(wait_s) for name, wait_s in WAITS.items()})
+    profiles = {name: text.format(wait_s) for name, wait_s in WAITS.items()}
+    profiles["effects"] = '[approval]\ncommands = "allow"\neffects = "ask"\nwait_s = 600\n'
+    return start_with(stockaded, profiles)
 
 
 async def left(served: Stockaded, workspace: Path, tool: str, number: signal.Signals, **arguments: Any) -> Ask:
@@ -258,3 +261,29 @@ async def test_of_a_turn_the_call_that_was_asked_about_goes_on_and_what_had_not_
     assert ran.ok, ran.error
     assert value(ran)["stdout"] == "1\n"
     assert code(behind) == "TOOL_NOT_STARTED"
+
+
+@pytest.mark.parametrize("replaced", [True, False])
+async def test_a_change_that_waits_for_a_workspace_that_was_moved_ends_with_nothing_changed_and_why(
+    served: Stockaded, workspace: Path, replaced: bool
+) -> None:
+    async with opened(served, workspace, "effects") as (daemon, session):
+        await session.start("shell", call_id="c", command="echo more >> a.txt; echo n > new")
+        await asked(daemon)
+        served.end(signal.SIGKILL)
+    before = (workspace / "a.txt").read_bytes()
+    elsewhere = await asyncio.to_thread(workspace.rename, workspace.with_name("elsewhere"))
+    if replaced:
+        await asyncio.to_thread(workspace.mkdir)
+    served.start()
+    async with connect(served.address) as daemon:
+        result = await result_of(daemon)
+    assert result.error is not None
+    assert result.error.code == "TOOL_OUTCOME_UNKNOWN"
+    assert "effects: none (proven)" in result.error.message
+    assert "what it had changed" in result.error.message
+    assert (f"{workspace} is another directory" if replaced else str(workspace)) in result.error.message
+    assert (elsewhere / "a.txt").read_bytes() == before
+    assert "new" not in os.listdir(elsewhere)
+    assert not replaced or os.listdir(workspace) == []
+    assert "Traceback" not in served.log.read_text()

@@ -104,6 +104,20 @@ async def test_many_requests_for_one_session_make_one_copy(shared: Stockaded, wo
         await daemon.close_session("of-many")
 
 
+async def test_names_that_a_command_guesses_do_not_keep_a_copy_from_being_removed(
+    stockaded: Stockaded, workspace: Path
+) -> None:
+    stockaded.start()
+    assert stockaded.process is not None
+    async with connect(stockaded.address) as daemon:
+        async with daemon.session(workspace, "ci", id="s", workspace_view="copy") as session:
+            names = f"{{.,}}{{1..9}}-{stockaded.process.pid}/x"
+            assert (await session.call("shell", command=f"mkdir -p {names} q/w r/w")).ok
+            assert "s" in copies(stockaded)
+        await daemon.close_session("s")
+    assert os.listdir(stockaded.state / "copies") == []
+
+
 async def test_a_session_on_a_copy_ends_with_a_daemon_that_is_killed(stockaded: Stockaded, workspace: Path) -> None:
     stockaded.start()
     before = snapshot(workspace)

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -138,6 +139,20 @@ async def test_what_a_daemon_puts_out_of_reach_never_has_the_name_of_what_an_ear
         dropped.append(await kept.drop(name))
     assert dropped[0] != dropped[1]
     assert await SessionScratch(tmp_path, None).left(is_open) == sorted(each for each in dropped if each is not None)
+
+
+def test_rooms_of_one_session_that_begin_at_once_have_one_directory(tmp_path: Path) -> None:
+    kept, at_once = SessionScratch(tmp_path, None), 8
+    with ThreadPoolExecutor(at_once) as threads:
+        for number in range(50):
+            together = threading.Barrier(at_once)
+
+            def make(session_id: str = str(number), together: threading.Barrier = together) -> tuple[Kept, ...]:
+                together.wait(60)
+                return kept.make(session_id, ("kept", "d/kept"))
+
+            found = {each.result() for each in [threads.submit(make) for _ in range(at_once)]}
+            assert found == {kept.make(str(number), ("kept", "d/kept"))}
 
 
 async def is_open(session_id: str) -> bool:

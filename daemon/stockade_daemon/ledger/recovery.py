@@ -30,13 +30,16 @@ NARROWED = "call/profile"
 NOTHING = "none (proven)"
 
 
-def settle_unfinished(unsettled: Unsettled, prove: Callable[[Mapping[str, Json]], Proof]) -> dict[str, Json]:
+def settle_unfinished(
+    unsettled: Unsettled, prove: Callable[[Mapping[str, Json]], Proof], why: str = ""
+) -> dict[str, Json]:
     """The body of the tool/result event that ends the call.
 
     `prove` compares the disk with the body of an fs/begun event (digests before and after) and says whether
     that transaction was applied. It is asked only about those whose commit was not recorded; what it raises
-    is raised.
+    is raised. `why`: what kept a call that waited for an approval from going on, for people; empty: it did not wait.
     """
+    held = f", and it cannot go on: {why}" if why else ""
     events = unsettled.events
     dispatched = next((event for event in events if event.type == CALL_DISPATCHED), None)
     if dispatched is None:
@@ -44,7 +47,7 @@ def settle_unfinished(unsettled: Unsettled, prove: Callable[[Mapping[str, Json]]
         return _body(
             unsettled,
             "TOOL_NOT_STARTED",
-            f"The daemon stopped{waited}. Nothing ran; repeat the call with a new id.",
+            f"The daemon stopped{waited}{held}. Nothing ran; repeat the call with a new id.",
             NOTHING,
             None,
         )
@@ -54,10 +57,11 @@ def settle_unfinished(unsettled: Unsettled, prove: Callable[[Mapping[str, Json]]
         if effects == NOTHING
         else "Look at the state before repeating it."
     )
+    waited = "somebody was asked about what it had changed" if why else "the call ran"
     return _body(
         unsettled,
         "TOOL_OUTCOME_UNKNOWN",
-        f"The daemon stopped while the call ran; effects: {effects}. {remedy}",
+        f"The daemon stopped while {waited}{held}; effects: {effects}. {remedy}",
         effects,
         dispatched,
     )

@@ -210,15 +210,15 @@ class Engine:
         place.begun.set()
         under_way.task = self._tasks.create_task(self._run(under_way, judged, looked.refusal))
 
-    async def _take_up(self, unsettled: Unsettled) -> bool:
-        """Goes on with a call that waits for an approval; whether it did."""
+    async def _take_up(self, unsettled: Unsettled) -> str | None:
+        """Goes on with a call that waits for an approval: None. Else why not, as `take_up` says it."""
         taken = await take_up(self._services, self.sessions, self.jobs, unsettled)
-        if taken is None:
-            return False
+        if isinstance(taken, str):
+            return taken
         under_way = taken.under_way
         self._under_way[unsettled.call.session_id, unsettled.call.call_id] = under_way
         under_way.task = self._tasks.create_task(self._run(under_way, taken.judged, None, taken.waited))
-        return True
+        return None
 
     async def _run(
         self,

@@ -27,18 +27,21 @@ _GONE: Final[Mapping[str, Json]] = {
 }
 
 
-async def recover(ledger: Ledger, take_up: Callable[[Unsettled], Awaitable[bool]]) -> set[tuple[str, str]]:
-    """Gives each of them its one result, but those that `take_up` says go on: session and call of these. None is run
-    again."""
+async def recover(ledger: Ledger, take_up: Callable[[Unsettled], Awaitable[str | None]]) -> set[tuple[str, str]]:
+    """Gives each of them its one result, but those that go on: session and call of these. None is run again.
+
+    `take_up`: goes on with a call, None; or says why it cannot, in an empty text where it waited for nothing.
+    """
     going_on = set()
     for unsettled in await ledger.unsettled():
-        if await take_up(unsettled):
+        why = await take_up(unsettled)
+        if why is None:
             going_on.add((unsettled.call.session_id, unsettled.call.call_id))
             continue
         session_id, call_id = unsettled.call.session_id, unsettled.call.call_id
         record = await ledger.session(session_id)
         assert record is not None  # the ledger has no call without its session
-        body = await asyncio.to_thread(_settled_by_proof, record, unsettled)
+        body = await asyncio.to_thread(_settled_by_proof, record, unsettled, why)
         shown = _pending_card(unsettled)
         if shown is not None:
             body["card"] = views.completed(None, shown, body)
@@ -60,13 +63,13 @@ def _pending_card(unsettled: Unsettled) -> Mapping[str, Json] | None:
     return None
 
 
-def _settled_by_proof(record: SessionRecord, unsettled: Unsettled) -> dict[str, Json]:
+def _settled_by_proof(record: SessionRecord, unsettled: Unsettled, why: str) -> dict[str, Json]:
     if record.on_copy:  # which is gone with the daemon that made it
-        return settle_unfinished(unsettled, lambda _: "unknown")
+        return settle_unfinished(unsettled, lambda _: "unknown", why)
     try:
         with Workspace.open(record.workspace) as workspace:
             if (workspace.device, workspace.inode) == (record.device, record.inode):
-                return settle_unfinished(unsettled, lambda begun: recovery.recover(workspace, begun))
+                return settle_unfinished(unsettled, lambda begun: recovery.recover(workspace, begun), why)
     except RequestError:
         _log.warning("%s cannot be opened, so nothing can be proved about its calls", record.workspace)
-    return settle_unfinished(unsettled, lambda _: "unknown")
+    return settle_unfinished(unsettled, lambda _: "unknown", why)

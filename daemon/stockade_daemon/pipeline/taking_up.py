@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from stockade_daemon.errors import ArgumentsRefusal, ConfigurationError, InfrastructureFailure, RequestError
+from stockade_daemon.errors import StockadeError
 from stockade_daemon.ledger.records import Unsettled
 from stockade_daemon.pipeline.context import CallUnderWay, LiveSession, Services, printed_by
 from stockade_daemon.pipeline.identity import frozen
@@ -35,22 +35,25 @@ class TakenUp:
     waited: Waited
 
 
-async def take_up(services: Services, sessions: Sessions, jobs: Jobs, unsettled: Unsettled) -> TakenUp | None:
-    """The call as it waits on; None where it did not wait, or cannot be made again."""
+async def take_up(services: Services, sessions: Sessions, jobs: Jobs, unsettled: Unsettled) -> TakenUp | str:
+    """The call as it waits on. Where it cannot be made again: why, for people; where it did not wait: an empty text."""
     session_id, call_id = unsettled.call.session_id, unsettled.call.call_id
     try:
         kept = await waited(services.ledger, unsettled, await sessions.owner(session_id))
         if kept is None:
-            return None
+            return ""
         live = await sessions.live(session_id)
         began = str(unsettled.events[0].body["profile_digest"])
         under = await _narrowed(live, unsettled)
         manifest = services.tools.find(unsettled.call.tool, live.tools)
         call, card = await _call(services, unsettled)
         judged = Judged(under.session, call, manifest)
-    except (RequestError, ConfigurationError, ArgumentsRefusal, InfrastructureFailure, ValueError, KeyError, TypeError):
+    except StockadeError as error:  # of these nobody is to blame but who moved a workspace, a profile or a tool
+        _log.warning("call %s/%s waited for an approval and cannot go on: %s", session_id, call_id, error)
+        return str(error)
+    except (ValueError, KeyError, TypeError) as error:
         _log.exception("call %s/%s waited for an approval and cannot go on", session_id, call_id)
-        return None
+        return f"what was kept of it cannot be read: {error}"
     stop = Stop()
     printed = printed_by(services, under, call_id, stop, is_job=call.background)
     if kept.staged is not None:

@@ -11,6 +11,7 @@ import asyncio
 import hashlib
 import os
 import secrets
+import threading
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,6 +45,8 @@ class SessionScratch:
         self._owner = owner
         # One removal at a time: it may be long, and calls want the same few threads.
         self._removing = asyncio.Lock()
+        # Rooms of one session may begin at once, each in a thread: all have the directory that the first one made.
+        self._making = threading.Lock()
 
     def make(self, session_id: str, paths: Sequence[str]) -> tuple[Kept, ...]:
         """The directories of a session for these paths; what is there stays as it is. File work. Raises OSError."""
@@ -51,7 +54,8 @@ class SessionScratch:
             return ()
         session = self._place / f"{_SESSION}{session_id}"
         session.mkdir(mode=0o700, exist_ok=True)
-        return tuple(self._made(session, path) for path in paths)
+        with self._making:
+            return tuple(self._made(session, path) for path in paths)
 
     def _made(self, session: Path, path: str) -> Kept:
         place = session / hashlib.sha256(path.encode()).hexdigest()
@@ -63,12 +67,7 @@ class SessionScratch:
             making.chmod(0o755)
             if self._owner is not None:
                 os.chown(making, self._owner, self._owner)
-            try:
-                os.rename(making, place)
-            except OSError:
-                remove_tree(making)
-                if not place.is_dir():
-                    raise
+            os.rename(making, place)
         found = place.stat()
         return Kept(path, os.fspath(place), found.st_dev, found.st_ino, (found.st_uid, found.st_gid))
 
