@@ -99,3 +99,16 @@ async def test_parents_are_told_of_jobs(shared: Stockaded, workspace: Path) -> N
         async with session.events(call_id=job.call_id) as events:
             first = await anext(aiter(events))
         assert (first.body["parent"], first.body["background"]) == (call.call_id, True)
+
+
+async def test_a_job_that_could_change_nothing_is_not_said_to_have_lost_changes(
+    shared: Stockaded, workspace: Path
+) -> None:
+    ends = {"read": "so it had changed nothing there", "overlay": "what it had changed was discarded"}
+    async with session_of(shared, workspace) as session:
+        for view, said in ends.items():
+            job = await begun(session, "sleep 1000", workspace=view, timeout_s=1)
+            result = await job.result()
+            assert code(result) == "TOOL_TIMEOUT"
+            assert result.error is not None
+            assert said in result.error.message

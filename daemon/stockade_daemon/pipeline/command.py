@@ -25,6 +25,7 @@ from stockade_daemon.values import Json, Limits, Outcome, ProgramBody
 from stockade_worker.frames import BrokenFrame
 
 _DISCARDED = "what it had changed was discarded"
+_CHANGED_NOTHING = "its view of the workspace was read-only, so it had changed nothing there"
 # What the body's process may say before it becomes the command; anything else from it is no answer.
 _CANNOT_START = {"FS_NOT_FOUND", "FS_NOT_DIRECTORY", "FS_OUTSIDE_WORKSPACE", "FS_PERMISSION_DENIED", "FS_IO_ERROR"}
 
@@ -38,6 +39,7 @@ async def run_command(services: Services, judged: Judged, under_way: CallUnderWa
     since = await under_way.live.gate.transactions.begin()
     started = time.monotonic()
     refusal: Refusal | None = None
+    after = _DISCARDED if worker.scratch is not None else _CHANGED_NOTHING
     killed = False
     ended: Exit | None = None
     async with asyncio.TaskGroup() as pumps:
@@ -49,7 +51,7 @@ async def run_command(services: Services, judged: Judged, under_way: CallUnderWa
             ended = await under_way.stop.race(worker.exited())
         except Stopped as stopped:
             killed = True
-            refusal = while_running(stopped, limit=under_way.clock.reason, after=_DISCARDED)
+            refusal = while_running(stopped, limit=under_way.clock.reason, after=after)
             await worker.look(moved=True)
         except Refusal as error:
             refusal = error
@@ -62,10 +64,10 @@ async def run_command(services: Services, judged: Judged, under_way: CallUnderWa
     account = worker.account(ended)
     # Nothing of an overlay is committed before its command has ended by itself.
     effects = outcomes.NO_EFFECTS if refusal is not None and refusal.code == "TOOL_OUTCOME_UNKNOWN" else ""
-    refusal = _limited(refusal, account, judged.session.profile.limits)
+    refusal = _limited(refusal, account, judged.session.profile.limits, after)
     if refusal is None or refusal.code == "OUTPUT_LIMIT":
         # Also where it had ended by itself before its last output was read: what counts is what it printed.
-        refusal = under_way.printed.stopped(judged.session.profile, _DISCARDED)
+        refusal = under_way.printed.stopped(judged.session.profile, after)
     usage = replace(account.usage, wall_s=under_way.clock.spent or time.monotonic() - started)
     value: dict[str, Json] = {
         **await under_way.printed.value(),
@@ -148,12 +150,12 @@ async def _could_not_start(worker: Worker) -> Refusal | None:
     return ToolFailure("INVALID_TOOL_OUTPUT", "the worker sent a frame where a command has none to send")
 
 
-def _limited(refusal: Refusal | None, account: Account, limits: Limits) -> Refusal | None:
+def _limited(refusal: Refusal | None, account: Account, limits: Limits, after: str) -> Refusal | None:
     """RESOURCE_LIMIT where a limit ended the command; what ended it otherwise stays what it was."""
     reached = account.reached(limits)
     if reached is None or (refusal is not None and refusal.code != "TOOL_OUTCOME_UNKNOWN"):
         return refusal
-    return ToolFailure("RESOURCE_LIMIT", f"the command reached its limit of {reached}; {_DISCARDED}. {outcomes.LESS}")
+    return ToolFailure("RESOURCE_LIMIT", f"the command reached its limit of {reached}; {after}. {outcomes.LESS}")
 
 
 async def _for_model(judged: Judged, under_way: CallUnderWay, value: dict[str, Json]) -> tuple[str, ...]:
