@@ -5,7 +5,7 @@
 Each script changes a small tree of its own in ten steps; one daemon runs all of them with the profile ci, every other
 one with scratch beside it. Every fifth one runs while somebody outside changes a file that it changes too: it must end
 with FS_CONFLICT and the workspace be as the outsider left it. As an ordinary user files with several names are left
-out: the kernel's overlay makes two of one.
+out, of which the kernel's overlay makes two, and so are moves of directories that `mv` cannot copy and remove.
 
 Exit status: 0 all of that holds; 1 it does not; 2 usage; 130 interrupted.
 """

@@ -219,12 +219,26 @@ class Steps:
     def _fifo(self) -> str:
         return f"mkfifo {word(self._new())}"
 
+    def _moved(self) -> list[bytes]:
+        """Directories that can be moved. An ordinary user's `mv` has to copy what is in the workspace and to remove it
+        then, which fails at a directory that its owner may not change (docs/effects.md)."""
+        found = self._paths(stat.S_IFDIR)
+        if self.links:
+            return found
+        top = os.fsencode(self.at)
+        shut = [path for path in found if os.lstat(os.path.join(top, path)).st_mode & 0o700 != 0o700]
+        return [path for path in found if not any((each + b"/").startswith(path + b"/") for each in shut)]
+
+    def _with_moved(self, command: str) -> str:
+        found = self._moved()
+        return command.replace("PATH", word(self.chance.choice(found))) if found else ":"
+
     def _with_directory(self, command: str) -> str:
         path = self._one(stat.S_IFDIR)
         return ":" if path is None else command.replace("PATH", word(path)).replace("TEXT", self._text())
 
     def _move_directory(self) -> str:
-        return self._with_directory(f"mv -T PATH {word(self._new())}")
+        return self._with_moved(f"mv -T PATH {word(self._new())}")
 
     def _directory_mode(self) -> str:
         return self._with_directory(f"chmod {self.chance.choice(DIRECTORY_MODES)} PATH")
@@ -239,7 +253,7 @@ class Steps:
         return self._with_directory("rm -rf PATH; echo TEXT > PATH")
 
     def _over_empty(self) -> str:
-        return self._with_directory(f'p={word(self._new())}; mkdir "$p" && mv -T PATH "$p"')
+        return self._with_moved(f'p={word(self._new())}; mkdir "$p" && mv -T PATH "$p"')
 
     def _out_and_delete(self) -> str:
         return self._with_directory(
@@ -248,7 +262,7 @@ class Steps:
         )
 
     def _swap(self) -> str:
-        directories = self._paths(stat.S_IFDIR)
+        directories = self._moved()
         if len(directories) < 2:
             return ":"
         one, other = self.chance.sample(directories, 2)

@@ -9,6 +9,8 @@ from stockade_client.runs.entries import EntryCall
 from stockade_client.session import Session
 
 _LINES: Final = 2000  # of a file in one read
+_NO_TEXT: Final = ("FS_NOT_TEXT", "FS_NOT_UTF8", "FS_TOO_LARGE")  # a read that has found a file, and shows none of it
+_THERE: Final = (*_NO_TEXT, "FS_IS_DIRECTORY", "FS_NOT_REGULAR_FILE")  # one that has found something of that name
 
 
 def difference(call: EntryCall, result: CallResult) -> str | None:
@@ -58,42 +60,65 @@ async def file_difference(session: Session, path: str, pattern: Json, results: l
     `results` where they say why."""
     found = await session.call("read", path=path, limit=_LINES)
     code = "" if found.error is None else found.error.code
+    nothing = code == "FS_NOT_FOUND" or (code == "FS_NOT_DIRECTORY" and not path.endswith("/"))
     if pattern is None:
-        return None if code == "FS_NOT_FOUND" else f"{path} should not be there and is"
-    if isinstance(pattern, dict) and "$sha256" in pattern:
-        digest = found.field("digest") if found.ok else await _digest(session, path, results)
+        if nothing:
+            return None
+        if found.ok or code in _THERE:
+            return f"{path} should not be there and is" + (" a directory" if code == "FS_IS_DIRECTORY" else "")
+    elif isinstance(pattern, dict) and "$sha256" in pattern:
+        digest = found.field("digest")
+        if code in _NO_TEXT:
+            digest = await _digest(session, path, results)
+            if digest is None:
+                return f"{path} cannot be looked at: {results[-1].error or results[-1].text[-400:].strip()}"
         wanted = pattern["$sha256"]
-        return None if digest == wanted else f"{path} should have the SHA-256 {wanted} and has {digest}"
-    if found.error is not None:
-        results.append(found)
-        return f"{path} cannot be looked at: {found.error}"
+        if digest is not None:
+            return None if digest == wanted else f"{path} should have the SHA-256 {wanted} and has {digest}"
+        if nothing:
+            return f"{path} should have the SHA-256 {wanted} and is not there"
+    elif found.error is None:
+        return await _text_difference(session, path, pattern, found, results)
+    results.append(found)
+    return f"{path} cannot be looked at: {found.error}"
+
+
+async def _text_difference(
+    session: Session, path: str, pattern: Json, found: CallResult, results: list[CallResult]
+) -> str | None:
+    if not isinstance(found.field("content"), str):
+        return f'{path} is a picture and no text: expect {{"$sha256": …}} of it'
     if isinstance(pattern, str) and found.field("digest") == hashlib.sha256(pattern.encode("utf-8")).hexdigest():
         return None
-    content = await _content(session, path, found)
-    told = patterns.difference(pattern, content, path)
-    if told is None and isinstance(pattern, str):
+    shown = await _windows(session, path, found)
+    if shown[-1].error is not None:
+        results.append(shown[-1])
+        return f"{path} cannot be looked at: {shown[-1].error}"
+    told = patterns.difference(pattern, "".join(str(each.field("content")) for each in shown), path)
+    if told is not None:
+        return told
+    if isinstance(pattern, str):
         return f"{path} has the expected text and other bytes (a byte-order mark, or long lines that are not shown)"
-    return told
+    if pattern != {"$any": True} and any(each.field("cut_lines") for each in shown):
+        return f'{path} has lines too long to be shown whole, so nobody can tell: expect {{"$sha256": …}} of it'
+    return None
 
 
-async def _content(session: Session, path: str, first: CallResult) -> str:
-    """The text of a file, read in windows. Lines that are too long for a read are as it shows them."""
-    parts, shown = [], first
+async def _windows(session: Session, path: str, first: CallResult) -> list[CallResult]:
+    """What reads show of a text, one window after the other. The last one may have failed."""
+    shown = [first]
     while True:
-        content, last = shown.field("content"), shown.field("last_line")
-        parts.append(content if isinstance(content, str) else "")
-        if not shown.ok or not content or not isinstance(last, int):
-            return "".join(parts)
-        if f"lines {shown.field('first_line')}-{last} of {last}" in shown.text:
-            return "".join(parts)
-        shown = await session.call("read", path=path, offset=last + 1, limit=_LINES)
+        last, total = shown[-1].field("last_line"), shown[-1].field("total_lines")
+        if not isinstance(last, int) or not isinstance(total, int) or last >= total:
+            return shown
+        shown.append(await session.call("read", path=path, offset=last + 1, limit=_LINES))
 
 
-async def _digest(session: Session, path: str, results: list[CallResult]) -> Json:
-    """Of a file that is no text, by a command."""
+async def _digest(session: Session, path: str, results: list[CallResult]) -> str | None:
+    """Of a file that is no text, by a command. None where it cannot be told: the command is the last of `results`."""
     result = await session.call("shell", argv=["sha256sum", "--", path])
     stdout = result.field("stdout")
     if result.ok and result.field("exit_code") == 0 and isinstance(stdout, str):
         return stdout.removeprefix("\\")[:64]
     results.append(result)
-    return f"none that can be told ({result.error or stdout})"
+    return None
