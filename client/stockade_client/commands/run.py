@@ -1,5 +1,6 @@
 """`stockade run`: recorded calls in isolated workers, with a report."""
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -15,7 +16,7 @@ from stockade_client.runs import junit, reading
 from stockade_client.runs.entries import CallsFile, Fault
 from stockade_client.runs.outcomes import Outcome
 from stockade_client.runs.scheduling import Run, Terms, units
-from stockade_client.runs.telling import Telling, tell_faults
+from stockade_client.runs.telling import Telling, counted, tell_faults
 from stockade_client.streams import complain
 
 
@@ -89,33 +90,75 @@ def command(
         junit.check(report)
         files = [reading.read(each) for each in reading.files_of(places)]
         faults = [fault for file in files for fault in file.faults]
-        if faults and not keep_going:
-            return _nothing_run(faults)
-        async with a_daemon() as daemon:
-            properties, unknown = await _examined(daemon, workspace, profile, files)
-            faults += unknown
+        terms = Terms(workspace, profile, jobs, yes, fail_fast, timeout)
+
+        def planned(files: list[CallsFile]) -> tuple[Run, Telling]:
+            chosen = units(files, isolation=isolation, only=only, shard=shard)
+            telling = Telling(as_json=as_json, total=sum(len(unit.entries) for unit in chosen))
+            return Run(chosen, terms, telling), telling
+
+        played, telling = planned(files)
+        if not played.outcomes and not faults:
+            raise client.InvalidRequest(_none_chosen(only, shard))
+        written = _Report(report, {"profile": profile, "workspace": workspace})
+        # At once, and again when more is known: what stands there is never the report of an earlier run.
+        written.write(played.outcomes, faults)
+        try:
             if faults and not keep_going:
                 return _nothing_run(faults)
-            lines = {(fault.file, fault.line) for fault in unknown}
-            planned = units(_without(files, lines), isolation=isolation, only=only, shard=shard)
-            if not planned and not faults:
-                raise client.InvalidRequest(f"no entry is chosen by --only {only!r} and --shard {shard[0]}/{shard[1]}")
-            tell_faults(faults)
-            telling = Telling(as_json=as_json, total=sum(len(unit.entries) for unit in planned))
-            terms = Terms(workspace, profile, jobs, yes, fail_fast, timeout)
-            played = Run(planned, terms, telling)
-            began, before = time.time(), time.monotonic()
-            try:
-                with telling.shown():
-                    await played.play(_first(daemon))
-            finally:
-                # Also where it was interrupted: what was played is told.
-                if report is not None:
-                    junit.write(report, played.outcomes, faults, properties, began=began)
-                telling.over(played.outcomes, faults, time.monotonic() - before)
-            return _status(played.outcomes, faults)
+            async with a_daemon() as daemon:
+                written.properties, unknown = await _examined(daemon, workspace, profile, files)
+                faults += unknown
+                played, telling = planned(_without(files, unknown))
+                if faults and not keep_going:
+                    written.write(played.outcomes, faults)
+                    return _nothing_run(faults)
+                tell_faults(faults)
+                try:
+                    with telling.shown():
+                        await played.play(_first(daemon))
+                finally:
+                    # Before a private daemon is waited for, and also where the run was interrupted.
+                    written.write(played.outcomes, faults)
+                    telling.over(played.outcomes, faults, written.seconds)
+        except asyncio.CancelledError:
+            complain(_interrupted(played.outcomes, report))
+            raise
+        return _status(played.outcomes, faults)
 
     run(body)
+
+
+class _Report:
+    """The report of one run, where one is wanted."""
+
+    def __init__(self, path: str | None, properties: dict[str, str]) -> None:
+        self._path = path
+        self._began, self._before = time.time(), time.monotonic()
+        self.properties = properties
+
+    @property
+    def seconds(self) -> float:
+        """Since the run began."""
+        return time.monotonic() - self._before
+
+    def write(self, outcomes: Sequence[Outcome], faults: Sequence[Fault]) -> None:
+        """Raises OSError."""
+        if self._path is not None:
+            junit.write(self._path, outcomes, faults, self.properties, began=self._began)
+
+
+def _interrupted(outcomes: Sequence[Outcome], report: str | None) -> str:
+    over = sum(each.kind != "not run" for each in outcomes)
+    told = "" if report is None else f"; the report {report!r} has the others as skipped"
+    return f"interrupted: {over} of {counted(len(outcomes), 'entry', 'entries')} came to an end{told}"
+
+
+def _none_chosen(only: str, shard: tuple[int, int]) -> str:
+    chosen = [f"--only {only!r}"] if only else []
+    if shard != (1, 1):
+        chosen.append(f"--shard {shard[0]}/{shard[1]}")
+    return f"no entry is chosen by {' and '.join(chosen)}"
 
 
 def _nothing_run(faults: Sequence[Fault]) -> int:
@@ -137,8 +180,9 @@ async def _examined(
     return properties, list(reading.unknown(files, tools, codes))
 
 
-def _without(files: list[CallsFile], lines: set[tuple[str, int]]) -> list[CallsFile]:
-    """The files without the entries that have a call of these lines."""
+def _without(files: list[CallsFile], faults: Sequence[Fault]) -> list[CallsFile]:
+    """The files without the entries that have a call with one of these faults."""
+    lines = {(fault.file, fault.line) for fault in faults}
     return [
         replace(file, entries=tuple(each for each in file.entries if (each.file, each.line) not in lines))
         for file in files

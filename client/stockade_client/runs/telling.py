@@ -94,7 +94,7 @@ def last_words(outcomes: Sequence[Outcome], malformed: int, wall_s: float) -> li
     parts = [f"{counts[kind]} {kind}" for kind in _ORDER if counts[kind] or kind == "passed"]
     if malformed:
         parts.append(f"{malformed} malformed")
-    lines = [f"{len(outcomes)} entries in {wall_s:.1f} s: {', '.join(parts)}"]
+    lines = [f"{counted(len(outcomes), 'entry', 'entries')} in {wall_s:.1f} s: {', '.join(parts)}"]
     for title, chosen in (
         ("refused", [each for each in outcomes if each.refused]),
         ("played twice", [each for each in outcomes if each.retried]),
@@ -107,6 +107,10 @@ def last_words(outcomes: Sequence[Outcome], malformed: int, wall_s: float) -> li
         lines.append("slowest:")
         lines += [f"  {each.wall_s:7.2f} s  {one_line(each.entry.name, 100)}" for each in played]
     return lines
+
+
+def counted(number: int, one: str, several: str) -> str:
+    return f"{number} {one if number == 1 else several}"
 
 
 def tell_faults(faults: Sequence[Fault]) -> None:
