@@ -31,6 +31,14 @@ WAYS = {
         "mkdir ev; echo 'touch ran' > ev/post-index-change; chmod +x ev/*",
         "git init -q --bare new; rm -rf new/hooks; mv ev new/hooks",
     ),
+    "a directory becomes a submodule's repository": (
+        "mkdir -p ev/objects ev/refs; printf '[core]\\n\\tfsmonitor = touch ran\\n' > ev/config; git init -q old",
+        "mkdir -p old/.git/modules; mv ev old/.git/modules/sub; echo ref: refs/heads/main > old/.git/modules/sub/HEAD",
+    ),
+    "a directory becomes the hooks of an old repository": (
+        "mkdir ev; echo 'touch ran' > ev/post-index-change; chmod +x ev/*; git init -q old",
+        "rm -rf old/.git/hooks; mv ev old/.git/hooks",
+    ),
     "a remote is a program, after more blanks than one": (
         "true",
         "git init -q new; printf '[remote \"o\"]\\n\\turl = \\t ext::sh -c touch% ran\\n' >> new/.git/config",

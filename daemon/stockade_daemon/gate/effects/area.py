@@ -305,14 +305,11 @@ def copy_bytes(reading: int, writing: int) -> None:
 
 
 def _unmark(place: bytes, marks: str) -> None:
-    """Takes the overlay's attributes away, and gives those back that a body had set under such a name."""
+    """Takes the overlay's attributes away; also what a body had set under such a name, which the overlay of the next
+    command would take for its own: a file would be gone for it that everybody else sees."""
     for name in os.listxattr(place, follow_symlinks=False):
-        if not name.startswith(marks):
-            continue
-        value = os.getxattr(place, name, follow_symlinks=False)
-        os.removexattr(place, name, follow_symlinks=False)
-        if name.startswith(f"{marks}overlay."):
-            os.setxattr(place, marks + name.removeprefix(f"{marks}overlay."), value, follow_symlinks=False)
+        if name.startswith(marks):
+            os.removexattr(place, name, follow_symlinks=False)
 
 
 def _to_json(step: Step) -> dict[str, Any]:

@@ -3,14 +3,23 @@
 import errno
 import os
 from collections.abc import Mapping
+from typing import Final
 
 from stockade_daemon.gate.effects.tree import Tree, named
+
+# Names that an ordinary user's overlay keeps to itself (overlayfs, "userxattr"); root's has others, out of reach.
+_UNSEEN: Final = ("user.overlay.",) if os.geteuid() != 0 else ()
 
 
 def attributes_at(tree: Tree, path: bytes, marks: str) -> dict[str, bytes]:
     """Those of what is at a path, without those that an overlay marks its own with. Raises OSError."""
     found = _attributes(named(*tree.at(path)))
     return {name: value for name, value in found.items() if not name.startswith(marks)}
+
+
+def has_marks(tree: Tree, path: bytes, marks: str) -> bool:
+    """Whether what is at a path has some of those, which an overlay shows to nobody. Raises OSError."""
+    return any(name.startswith(marks) for name in _attributes(named(*tree.at(path))))
 
 
 def keep(source: tuple[int, bytes], kept: tuple[int, bytes]) -> None:
@@ -24,11 +33,13 @@ def keep(source: tuple[int, bytes], kept: tuple[int, bytes]) -> None:
 
 
 def replace(descriptor: int, source: tuple[int, bytes]) -> None:
-    """Gives what is open (O_PATH) those of `source`, and no others. Raises OSError."""
+    """Gives what is open (O_PATH) those of `source`, and no others but what no command of an ordinary user's daemon can
+    see or set. Raises OSError."""
     place, wanted = b"/proc/self/fd/%d" % descriptor, _attributes(named(*source))
     has = _attributes(place, follow=True)
     for each in has.keys() - wanted.keys():
-        os.removexattr(place, each)
+        if not each.startswith(_UNSEEN):
+            os.removexattr(place, each)
     for each, value in wanted.items():
         if has.get(each) != value:
             os.setxattr(place, each, value)

@@ -34,6 +34,8 @@ class Planner(Planning):
     def run(self, orphans: Sequence[Found] = ()) -> Plan:
         """The plan. `orphans`: changed files without a name (orphans.py). Raises GateRefusal FS_CONFLICT; OSError."""
         for found in self._found:
+            if found.escaped:
+                self._work.left_out.append((found.path, f"attributes {self._marks}* are never committed"))
             if not found.path:
                 self._top(found)
             elif found.whiteout:
@@ -203,6 +205,7 @@ class Planner(Planning):
             if others:
                 self._steps.attribute(found, self._held(found.path), status)
         else:
+            self._tell_marks(found, lower)
             self._steps.adopt(found, (status.st_uid, status.st_gid), mode)
             self._steps.make(found, self._held(found.path), status)
 

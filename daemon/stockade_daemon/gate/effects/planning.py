@@ -5,7 +5,7 @@ import stat
 from dataclasses import dataclass, field
 from typing import Final
 
-from stockade_daemon.gate.effects.attributes import attributes_at
+from stockade_daemon.gate.effects.attributes import attributes_at, has_marks
 from stockade_daemon.gate.effects.makings import Directory, Makings
 from stockade_daemon.gate.effects.origins import Origins
 from stockade_daemon.gate.effects.survey import Survey, digest_at
@@ -105,6 +105,11 @@ class Planning:
             )
             return False
         return True
+
+    def _tell_marks(self, found: Found, lower: bytes) -> None:
+        """Says so where what is replaced has attributes that no command can see, and what takes its place has not."""
+        if has_marks(self._survey.workspace, lower, self._marks):
+            self._work.left_out.append((found.path, f"attributes {self._marks}* of the file before are not kept"))
 
     def _mode_after(self, found: Found, lower: bytes, status: os.stat_result) -> int:
         """Of a directory that was there: its own, unless the command gave it another than it was shown."""

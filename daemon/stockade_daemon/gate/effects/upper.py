@@ -31,6 +31,7 @@ class Found:
     redirect: bytes | None = None  # a directory that is the lower one of this path, or name beside it
     copied: bool = False  # it began as a copy of something in the lower layer
     marked: bool = False  # it has attributes of the overlay's
+    escaped: bool = False  # among them what the command set, or found, under a name of the overlay's
     origin: tuple[int, bytes] | None = None  # file handle of that, where the overlay kept it (name_to_handle_at(2))
 
     @property
@@ -105,6 +106,7 @@ def _found(upper: Tree, path: bytes, marks: str, status: os.stat_result) -> Foun
         redirect=values.get("redirect") if stat.S_ISDIR(status.st_mode) else None,
         copied="origin" in values,
         marked=True,
+        escaped=any(each.startswith("overlay.") for each in values),
         origin=_handle(values.get("origin", b"")),
     )
 
