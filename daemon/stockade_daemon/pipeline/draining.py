@@ -12,9 +12,16 @@ _log = logging.getLogger(__name__)
 
 async def given_time(calls: Iterable[CallUnderWay], grace_s: float) -> None:
     """Returns when all have their results, or after so many seconds."""
-    waiting = [call.settled.wait() for call in calls]
+    found = list(calls)
+    stopped = sum(call.stop.cause is not None for call in found)  # jobs among them, which have no end of their own
+    waiting = [call.settled.wait() for call in found]
     if waiting:
-        _log.info("stopping: %d calls under way have %g s to finish", len(waiting), grace_s)
+        _log.info(
+            "stopping: %d calls under way have %g s to finish, %d are ended at once",
+            len(found) - stopped,
+            grace_s,
+            stopped,
+        )
         with suppress(TimeoutError):
             async with asyncio.timeout(grace_s):
                 await asyncio.gather(*waiting)
