@@ -43,6 +43,8 @@ FAULTS = [
     ('{"tool": "a", "timeout_s": 0}', 15, "above 0"),
     ('{"isolation": "none"}', 2, '"entry" or "run"'),
     ("[1]", 1, "must be an object"),
+    ('{"tool": "a", "args": "ls"}', 15, '"args" is an object'),
+    ('{"calls": [{"tool": "a", "args": null}]}', 26, '"args" is an object'),
     ("[" * 102 + "]" * 102, 102, "nested deeper"),
 ]
 
@@ -104,6 +106,24 @@ def test_unknown_tools_and_codes_are_named_but_where_they_are_expected(tmp_path:
         f"{path}:1:2: no tool is called 'raed'; did you mean 'read'?",
         f"{path}:3:2: no error has the code 'FS_NOT_FUOND'; did you mean 'FS_NOT_FOUND'?",
     ]
+
+
+def test_one_look_at_a_file_tells_all_that_is_wrong_in_it(tmp_path: Path) -> None:
+    path = tmp_path / "calls.jsonl"
+    path.write_text(
+        '{"tool": "read"}\n'
+        '{"isolation": "run"}\n'
+        '{"tool": "raed", "arg": {}, "nmae": "x", "expect": {"eror": 1, "stdout": {"$regex": "("}}}\n'
+        '{"tool": "raed", "calls": []}\n'
+    )
+    read = reading.read(str(path))
+    found = [*read.faults, *reading.unknown([read], ["read"], [])]
+    assert [(each.line, each.column) for each in found] == [
+        (2, 2), (3, 18), (3, 29), (3, 53), (3, 75), (4, 1), (3, 2)
+    ]  # fmt: skip
+    assert "first line, alone" in found[0].reason
+    assert "did you mean 'read'?" in found[-1].reason
+    assert [each.line for each in read.entries] == [1]
 
 
 HOLDING: list[tuple[Json, Json]] = [

@@ -33,6 +33,7 @@ async def did(shared: Stockaded, workspace: Path, session_id: str) -> None:
         await session.call("read", path="other.txt")
         await session.call_many([("glob", {"pattern": "*.txt"}), ("grep", {"pattern": "one"})])
         await session.call_json("read", b'{"path": ')
+        await session.call_json("read", b'["a.txt"]')
         await session.call("nothing")
         await session.call("shell", command="sleep 60", timeout_s=0.2)
         call = await session.start("shell", command="sleep 60")
@@ -56,7 +57,7 @@ async def test_a_recorded_session_is_green_again_and_one_changed_file_changes_wh
     assert str(workspace) not in done.stdout
     header, *lines = [json.loads(line) for line in done.stdout.splitlines()]
     assert header == {"isolation": "run"}
-    assert len(lines) == 14
+    assert len(lines) == 15
     by_tool = [each["tool"] for each in lines]
     assert by_tool[:4] == ["edit", "read", "edit", "write"]
     assert lines[2]["answer"] is True
@@ -64,7 +65,7 @@ async def test_a_recorded_session_is_green_again_and_one_changed_file_changes_wh
 
     done = stockade("run", str(calls), "--profile", "dev")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "14 passed" in done.stdout
+    assert "15 passed" in done.stdout
 
     elsewhere = directory / "elsewhere"
     elsewhere.mkdir()

@@ -119,8 +119,8 @@ def test_lines_that_cannot_be_used_stop_the_run_or_only_themselves(
         done = stockade("run", str(calls), "--profile", "ci", *options)
         assert done.returncode == first
         assert f"{calls}:3:18: 'arg' is no key here; did you mean 'args'?" in done.stderr
+        assert f"{calls}:2:2: no tool is called 'raed'; did you mean 'read'?" in done.stderr
         assert ("nothing was run" in done.stderr) == (not options)
-    assert f"{calls}:2:2: no tool is called 'raed'; did you mean 'read'?" in done.stderr
     assert "1 passed, 2 malformed" in done.stdout
     assert cases(report)["good"].is_passed
     assert cases(report)[f"{calls}:2"].result[0].type == "malformed"
@@ -129,7 +129,7 @@ def test_lines_that_cannot_be_used_stop_the_run_or_only_themselves(
         ([str(calls), "--workspace", str(directory / "none")], "'arg' is no key"),
         ([write(directory / "fine.jsonl", READ), "--workspace", str(directory / "none")], "does not exist"),
         ([str(directory / "fine.jsonl"), "--shard", "3/2"], "no part of a whole"),
-        ([str(directory / "fine.jsonl"), "--only", "nothing"], "no entry is chosen"),
+        ([str(directory / "fine.jsonl"), "--only", "nothing"], "no entry is chosen by --only 'nothing'\n"),
         ([str(directory / "fine.jsonl"), "--junit", str(directory / "no" / "out.xml")], "cannot be written"),
     ):
         done = stockade("run", *arguments, "--profile", "ci")

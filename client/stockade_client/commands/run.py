@@ -103,12 +103,12 @@ def command(
         written = _Report(report, {"profile": profile, "workspace": workspace})
         # At once, and again when more is known: what stands there is never the report of an earlier run.
         written.write(played.outcomes, faults)
+        examined = False
         try:
-            if faults and not keep_going:
-                return _nothing_run(faults)
             async with a_daemon() as daemon:
                 written.properties, unknown = await _examined(daemon, workspace, profile, files)
-                faults += unknown
+                faults = sorted([*faults, *unknown], key=lambda each: (each.file, each.line, each.column))
+                examined = True
                 played, telling = planned(_without(files, unknown))
                 if faults and not keep_going:
                     written.write(played.outcomes, faults)
@@ -121,6 +121,12 @@ def command(
                     # Before a private daemon is waited for, and also where the run was interrupted.
                     written.write(played.outcomes, faults)
                     telling.over(played.outcomes, faults, written.seconds)
+        except client.StockadeError as error:
+            if examined or not faults:
+                raise
+            # The lines are wrong whatever the daemon says; only its tools and codes are not known.
+            complain(str(error))
+            return _nothing_run(faults)
         except asyncio.CancelledError:
             complain(_interrupted(played.outcomes, report))
             raise

@@ -73,3 +73,4 @@ class CallsFile:
     isolation: Isolation | None  # None: it does not say
     entries: tuple[Entry, ...]
     faults: tuple[Fault, ...] = field(default=())
+    unusable: tuple[Entry, ...] = field(default=())  # have faults; their tools and codes can be looked at all the same

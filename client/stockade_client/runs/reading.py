@@ -47,10 +47,12 @@ def read(path: str) -> CallsFile:
     data = regular_file.read(path, what="file of calls", most=MOST_BYTES)
     isolation: Isolation | None = None
     entries: list[Entry] = []
+    unusable: list[Entry] = []
     faults: list[Fault] = []
     names: dict[str, int] = {}
     begun = False
     for number, line in enumerate(data.split(b"\n"), 1):
+        reader: _Line | None = None
         try:
             text = line.decode("utf-8")
             if not text.strip():
@@ -62,31 +64,40 @@ def read(path: str) -> CallsFile:
             begun = True
             entry = reader.entry()
             if entry.name in names:
-                reader.fault(("name",), f"line {names[entry.name]} has the same name; give each entry one of its own")
-            names[entry.name] = number
-            entries.append(entry)
+                reader.note(("name",), f"line {names[entry.name]} has the same name; give each entry one of its own")
+            names.setdefault(entry.name, number)
+            (unusable if reader.noted else entries).append(entry)
+            faults += [Fault(path, number, each.column, each.reason) for each in reader.noted]
         except UnicodeDecodeError as error:
             column = len(line[: error.start].decode("utf-8", "replace")) + 1
             faults.append(Fault(path, number, column, "this is not UTF-8"))
         except Misread as misread:
-            faults.append(Fault(path, number, misread.column, misread.reason))
+            noted = [*reader.noted, misread] if reader is not None else [misread]
+            faults += [Fault(path, number, each.column, each.reason) for each in noted]
     if not entries and not faults:
         faults.append(Fault(path, 0, 0, "there is no entry in it; `stockade record` writes some"))
-    return CallsFile(path, isolation, tuple(entries), tuple(faults))
+    return CallsFile(path, isolation, tuple(entries), tuple(faults), tuple(unusable))
 
 
 class _Line:
-    """Takes one line apart. Methods raise Misread."""
+    """Takes one line apart. Methods raise Misread; what does not keep the rest from being read is in `noted`."""
 
     def __init__(self, file: str, line: int, located: Located) -> None:
         self._file = file
         self._line = line
         self._located = located
+        self.noted: list[Misread] = []
 
     def fault(self, path: Path, reason: str) -> NoReturn:
+        raise self._misread(path, reason)
+
+    def note(self, path: Path, reason: str) -> None:
+        self.noted.append(self._misread(path, reason))
+
+    def _misread(self, path: Path, reason: str) -> Misread:
         while path not in self._located.columns:
             path = path[:-1]
-        raise Misread(self._located.columns[path], reason)
+        return Misread(self._located.columns[path], reason)
 
     def is_header(self) -> bool:
         value = self._located.value
@@ -102,6 +113,8 @@ class _Line:
         self.fault(("isolation",), '"isolation" is "entry" or "run"')
 
     def entry(self) -> Entry:
+        if self.is_header():
+            self.fault(("isolation",), "this holds for a whole file: it belongs on the first line, alone")
         value = self._object(self._located.value, (), _ENTRY)
         if ("calls" in value) == ("tool" in value):
             self.fault((), 'an entry has either "tool" or "calls", a list of calls that belong together')
@@ -155,6 +168,8 @@ class _Line:
         if "raw" in call:
             arguments = self._text(call["raw"], (*path, "raw"))
         else:
+            if not isinstance(call.get("args", {}), dict):
+                self.note((*path, "args"), '"args" is an object; a text of arguments as a model wrote it is "raw"')
             arguments = json.dumps(call.get("args", {}), ensure_ascii=False, separators=(",", ":"))
         answer = self._answer(call["answer"], (*path, "answer")) if "answer" in call else None
         expected = self._expected(call.get("expect", {}), (*path, "expect"))
@@ -203,7 +218,7 @@ class _Line:
 
     def _pattern(self, value: Json, path: Path) -> None:
         for place, reason in patterns.faults(value, path):
-            self.fault(place, reason)
+            self.note(place, reason)
 
     def _object(self, value: Json, path: Path, known: tuple[str, ...]) -> dict[str, Json]:
         if not isinstance(value, dict):
@@ -212,7 +227,7 @@ class _Line:
             if key not in known:
                 near = difflib.get_close_matches(key, known, n=1)
                 known_are = f"did you mean {near[0]!r}?" if near else f"known are {_all(known)}"
-                self.fault((*path, key), f"{key!r} is no key here; {known_are}")
+                self.note((*path, key), f"{key!r} is no key here; {known_are}")
         return value
 
     def _text(self, value: Json, path: Path) -> str:
@@ -229,7 +244,7 @@ def unknown(read: Iterable[CallsFile], tools: Iterable[str], codes: Iterable[str
     """The calls of tools that there are not, but where that is what is expected; and error codes that nobody gives."""
     tools, codes = sorted(tools), sorted(codes)
     for file in read:
-        for entry in file.entries:
+        for entry in (*file.entries, *file.unusable):
             for call in entry.calls:
                 expected = call.expected
                 if call.tool not in tools and expected.code != "UNKNOWN_TOOL":

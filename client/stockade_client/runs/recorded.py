@@ -86,6 +86,8 @@ def _arguments(text: str, workspace: str) -> dict[str, Json]:
         value = parse(text or "{}").value
     except Misread:
         return {"raw": placed(text, workspace)}
+    if not isinstance(value, dict):
+        return {"raw": placed(text, workspace)}
     return {"args": _placed(value, workspace)}
 
 
