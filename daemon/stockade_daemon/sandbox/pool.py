@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from stockade_daemon.errors import ConfigurationError, SandboxFailure
-from stockade_daemon.sandbox import uids
+from stockade_daemon.sandbox import bytecode, uids
 from stockade_daemon.sandbox.cgroups import Cgroups
 from stockade_daemon.sandbox.differing import Hidden
 from stockade_daemon.sandbox.mounter import IN_PLACE, Mounter, NamespacesRefused
@@ -80,6 +80,7 @@ class Pool:
                 ) from error
         scratch = ScratchRoom(places["scratch"])
         await asyncio.to_thread(scratch.clean)
+        await asyncio.to_thread(bytecode.prepare)
         async with (
             Cgroups.start(wanted=cgroups) as groups,
             _mounter(places["mounts"]) as (mounter, host_uids),
