@@ -3,18 +3,22 @@
 import hashlib
 from typing import Final
 
+from stockade_client.calls import Part
 from stockade_client.results import CallResult, Json
 from stockade_client.runs import patterns
 from stockade_client.runs.entries import EntryCall
 from stockade_client.session import Session
 
+_STREAMS: Final[tuple[Part, ...]] = ("stdout", "stderr")
+_SHOWN: Final = 64 * 1024  # bytes of a stream that are whole in a value
 _LINES: Final = 2000  # of a file in one read
 _NO_TEXT: Final = ("FS_NOT_TEXT", "FS_NOT_UTF8", "FS_TOO_LARGE")  # a read that has found a file, and shows none of it
 _THERE: Final = (*_NO_TEXT, "FS_IS_DIRECTORY", "FS_NOT_REGULAR_FILE")  # one that has found something of that name
 
 
-def difference(call: EntryCall, result: CallResult) -> str | None:
-    """How the result differs from what was expected; None where it does not."""
+async def difference(session: Session, call: EntryCall, result: CallResult) -> str | None:
+    """How the result differs from what was expected; None where it does not. What is searched in an output is
+    searched in all of it: where its value leaves out the middle, the rest is asked for."""
     expected, error = call.expected, result.error
     if expected.ok and error is not None:
         return f"{call.tool} should have succeeded and failed with {error}"
@@ -27,10 +31,39 @@ def difference(call: EntryCall, result: CallResult) -> str | None:
         if expected.domain is not None and error.domain != expected.domain:
             return f"the error's domain should be {expected.domain} and is {error.domain} ({error})"
     for name, pattern in expected.parts:
-        told = patterns.difference(pattern, _part(result, name), name)
+        if name in _STREAMS and pattern is not None and not isinstance(result.field(name), str):
+            return f"{call.tool} should have {name}, and its result has none"
+        told = await _part_difference(session, result, pattern, name)
         if told is not None:
             return told
     return _status(call, result)
+
+
+async def _part_difference(session: Session, result: CallResult, pattern: Json, name: str) -> str | None:
+    found = _part(result, name)
+    searched = [name] if name in _STREAMS and patterns.searches(pattern) else []
+    if name == "value" and isinstance(pattern, dict) and isinstance(found, dict):
+        searched = [each for each in _STREAMS if patterns.searches(pattern.get(each))]
+    for stream in searched:
+        if not _cut(result, stream):
+            continue
+        kept, printed = result.field(f"{stream}_kept"), result.field(f"{stream}_bytes")
+        if kept != printed:
+            return f"{name} cannot be told: of {stream}, {kept} of {printed} bytes were kept, and not the middle"
+        whole = await _whole(session, result, stream)
+        found = {**found, stream: whole} if isinstance(found, dict) else whole
+    return patterns.difference(pattern, found, name)
+
+
+def _cut(result: CallResult, stream: str) -> bool:
+    """Whether the value of a command leaves out the middle of what it printed."""
+    shown, printed = result.field(stream), result.field(f"{stream}_bytes")
+    return isinstance(shown, str) and isinstance(printed, int) and printed > _SHOWN
+
+
+async def _whole(session: Session, result: CallResult, stream: Part) -> str:
+    async with session.job(result.call_id).output(part=stream, follow=False) as pieces:
+        return b"".join([piece async for piece in pieces]).decode("utf-8", "replace")
 
 
 def _status(call: EntryCall, result: CallResult) -> str | None:

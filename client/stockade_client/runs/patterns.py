@@ -6,7 +6,7 @@ text, number, true, false, null    the same value
 {"$any": true}                     anything
 {"$equals": …}                     exactly this value; objects without anything more
 {"$contains": text or [texts]}     a text with each of these in it, or a list with such an element
-{"$lacks": text or [texts]}        one without any of these
+{"$lacks": text or [texts]}        one without any of these; what is neither text nor list does not match
 {"$regex": text}                   a text in which this is found (Python's re, ^ and $ at every line)
 
 Several `$` keys in one object all hold.
@@ -102,6 +102,11 @@ def difference(pattern: Json, found: Json, at: str) -> str | None:
     return None if _same(pattern, found) else _unlike(pattern, found, at)
 
 
+def searches(pattern: Json) -> bool:
+    """Whether it looks for something in a text: such a pattern is of the whole text."""
+    return isinstance(pattern, dict) and any(key in pattern for key in ("$contains", "$lacks", "$regex"))
+
+
 def _same(one: Json, other: Json) -> bool:
     """1 and true are not the same, nor are 1 and 1.0."""
     if isinstance(one, dict) and isinstance(other, dict):
@@ -123,7 +128,7 @@ def _unmatched(key: str, given: Json, found: Json, at: str) -> str | None:
     wanted = given if isinstance(given, list) else [given]
     for each in wanted:
         held = isinstance(found, str | list) and (isinstance(found, list) or isinstance(each, str)) and each in found
-        if held != (key == "$contains"):
+        if not isinstance(found, str | list) or held != (key == "$contains"):
             return f"{at} should {'' if key == '$contains' else 'not '}contain {_shown(each)} and is {_told(found)}"
     return None
 

@@ -76,7 +76,7 @@ async def _calls(session: Session, entry: Entry, answering: Answering, results: 
         answering.calls[call_id] = call
         result = await session.call_json(call.tool, call.arguments, call_id=call_id)
         results.append(result)
-        told = checking.difference(call, result)
+        told = await checking.difference(session, call, result)
         if told is not None:
             return told if len(entry.calls) == 1 else f"call {number} of {len(entry.calls)}: {told}"
     return None
