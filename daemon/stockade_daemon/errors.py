@@ -15,9 +15,13 @@ StockadeError
 ├── ExtensionFailed     a plugin's listener or guard broke; pipeline/run.py makes the call's end of it
 └── ConfigurationError  a profile or configuration file is faulty; names file, line and the nearest valid key
 
+ShutDirectory is a PermissionError of the file system that has the remedy with it.
+
 Anything else is a bug and is reported as one.
 """
 
+import errno
+import shlex
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
@@ -180,3 +184,21 @@ class ConfigurationError(StockadeError):
     def __init__(self, first: "str | Mistake", *more: Mistake) -> None:
         super().__init__(str(first))
         self.mistakes = (first, *more) if isinstance(first, Mistake) else ()
+
+
+class ShutDirectory(PermissionError):
+    """A directory of the workspace that this user cannot look into, though a worker might: its owner may change the
+    mode in a view of his own. The text names it and says what to do. `own`: it belongs to this user."""
+
+    def __init__(self, directory: bytes, *, own: bool) -> None:
+        text = directory.decode("utf-8", "backslashreplace") or "."
+        name = text if text.isprintable() else text.encode("unicode_escape").decode("ascii")
+        whose = "" if own else "its owner has to "
+        self.text = (
+            f"the mode of {name} in the workspace does not let the daemon's user look into that directory; "
+            f"{whose}run `chmod {'u' if own else 'o'}+rx {shlex.quote(name)}` there, then repeat the call"
+        )
+        super().__init__(errno.EACCES, self.text, directory)
+
+    def __str__(self) -> str:
+        return self.text

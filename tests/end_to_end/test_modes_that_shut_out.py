@@ -1,11 +1,13 @@
 """Commands take from files and directories the right to look at them, or find it taken: the tree is that of a direct
 run, whoever's daemon it is. Only root may look in spite of that."""
 
+import os
 import signal
 from pathlib import Path
 
 import pytest
 
+from stockade_client import connect
 from tests.end_to_end.session_s import asked, code, opened, result_of, start_with
 from tests.end_to_end.stockaded import Stockaded
 from tests.scripts.campaign import copied
@@ -37,7 +39,10 @@ def served(stockaded: Stockaded, workspace: Path) -> Stockaded:
         if name.startswith("shut"):
             (workspace / name).chmod(0)
     text = '[approval]\nwrites = "allow"\ncommands = "allow"\neffects = "{}"\nwait_s = {}\n'
-    return start_with(stockaded, {"keeping": text.format("commit", 0), "asking": text.format("ask", 600)})
+    profiles = {"keeping": text.format("commit", 0), "asking": text.format("ask", 600)}
+    profiles["hiding"] = f'{profiles["keeping"]}[filesystem]\nhidden = ["**/.env"]\n'
+    profiles["scratching"] = f'{profiles["keeping"]}[filesystem]\nscratch = ["s2/d/e/kept"]\n'
+    return start_with(stockaded, profiles)
 
 
 def directly(workspace: Path, script: str, at: Path) -> Snapshot:
@@ -69,3 +74,33 @@ async def test_what_nobody_may_read_waits_for_an_answer_across_daemons(served: S
         result = await result_of(daemon)
         assert code(result) == "ok", result.error
     assert differences(wanted, snapshot(workspace)) == []
+
+
+@pytest.mark.parametrize("mode", ["000", "300", "600"])
+@pytest.mark.parametrize("profile", ["hiding", "scratching"])
+async def test_a_directory_that_shuts_out_the_daemon_does_not_show_what_is_hidden_in_it_and_can_be_opened_again(
+    served: Stockaded, workspace: Path, profile: str, mode: str
+) -> None:
+    place = workspace / "s2/d"
+    async with connect(served.address) as daemon, daemon.session(workspace, profile) as session:
+        assert (await session.call("shell", command="mkdir -p s2/d/e && echo x > s2/d/e/x")).ok
+        for at in (place, place / "e"):
+            (at / ".env").write_text("nobody may see this\n")
+        assert (await session.call("shell", command=f"chmod {mode} s2/d")).ok
+        result = await session.call("shell", command="chmod 700 s2/d; ls -A s2/d s2/d/e; cat s2/d/.env s2/d/e/.env")
+        if result.ok:
+            # It may look everywhere, or needs not to.
+            assert os.geteuid() == 0 or (profile, mode) == ("scratching", "300")
+            assert profile == "scratching" or "nobody" not in str(result.value), result
+            return
+        assert result.error is not None
+        assert result.error.code == "SANDBOX_FAILED"
+        assert "the mode of s2/d in the workspace" in result.error.message
+        assert "run `chmod u+rx s2/d` there" in result.error.message
+        # Where nothing has to be covered commands go on, and one of them may open it again.
+        async with daemon.session(workspace, "keeping") as other:
+            assert (await other.call("shell", command="chmod u+rx s2/d")).ok
+        result = await session.call("shell", command="chmod 700 s2/d; ls -A s2/d s2/d/e; cat s2/d/.env s2/d/e/.env")
+        assert code(result) == "ok", result.error
+        assert profile == "scratching" or "nobody" not in str(result.value), result
+    assert "Traceback" not in served.log.read_text()

@@ -6,6 +6,7 @@ import stat
 from collections.abc import Iterator
 from typing import Final
 
+from stockade_daemon.errors import ShutDirectory
 from stockade_daemon.gate import syscalls
 from stockade_daemon.gate.names import encoded, joined
 from stockade_daemon.gate.workspace import Workspace
@@ -52,16 +53,17 @@ def entries(workspace: Workspace, directory: bytes) -> list[tuple[bytes, os.stat
     """The names in a directory of the workspace, no link followed; empty where it is none.
 
     Raises OSError where the path is longer than the kernel takes (ENAMETOOLONG), for failures of the disk, and
-    PermissionError for a directory that this user cannot list but a worker could get into: one that is the user's own,
+    ShutDirectory for a directory that this user cannot list but a worker could get into: one that is the user's own,
     or that may be searched. One that neither can enter has nothing to show, and is empty.
     """
     try:
         descriptor = opened(workspace, directory)
     except (FileNotFoundError, NotADirectoryError):
         return []
-    except PermissionError:
-        if _can_be_entered(workspace, directory):
-            raise
+    except PermissionError as error:
+        shut = _shut(workspace, directory)
+        if shut is not None:
+            raise shut from error
         return []
     found = []
     try:
@@ -70,9 +72,9 @@ def entries(workspace: Workspace, directory: bytes) -> list[tuple[bytes, os.stat
                 found.append((os.fsencode(name), os.stat(name, dir_fd=descriptor, follow_symlinks=False)))
             except FileNotFoundError:
                 continue
-            except PermissionError:
+            except PermissionError as error:
                 if os.fstat(descriptor).st_uid == os.geteuid():
-                    raise
+                    raise ShutDirectory(directory, own=True) from error
     finally:
         os.close(descriptor)
     return found
@@ -110,12 +112,23 @@ def _step(
     return found
 
 
-def _can_be_entered(workspace: Workspace, directory: bytes) -> bool:
-    try:
-        owner = os.stat(directory or b".", dir_fd=workspace.descriptor, follow_symlinks=False).st_uid
-        return owner == os.geteuid() or os.access(directory or b".", os.X_OK, dir_fd=workspace.descriptor)
-    except PermissionError:
-        return False  # already the way to it is closed
+def _shut(workspace: Workspace, directory: bytes) -> ShutDirectory | None:
+    """The directory on the way to one that cannot be listed, itself included, which a worker could get into; None where
+    it could not either, or nothing is there any more."""
+    at = directory
+    while True:
+        try:
+            own = os.stat(at or b".", dir_fd=workspace.descriptor, follow_symlinks=False).st_uid == os.geteuid()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except PermissionError:
+            if not at:
+                return None
+            at = at.rpartition(b"/")[0]  # that one is closed, perhaps since its names were listed
+            continue
+        if own or (at == directory and os.access(at or b".", os.X_OK, dir_fd=workspace.descriptor)):
+            return ShutDirectory(at, own=own)
+        return None
 
 
 def opened(workspace: Workspace, directory: bytes) -> int:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from stockade_daemon import looks
+from stockade_daemon.errors import ShutDirectory
 from stockade_daemon.looks import Ids, Shown
 from stockade_daemon.sandbox.effects import MARKS
 
@@ -84,7 +85,8 @@ def build(
 
 
 def with_directory(workspace: str, names: Iterable[bytes]) -> tuple[bytes, ...]:
-    """Those of the names whose directory is there now, and reached through no link."""
+    """Those of the names whose directory is there now, and reached through no link. Raises OSError; ShutDirectory
+    where that cannot be told."""
     return tuple(name for name in names if _is_reached(workspace, name))
 
 
@@ -94,8 +96,8 @@ def _above(made: dict[bytes, _Repeated], root: bytes, workspace: str, name: byte
     held = os.open(workspace, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     there = root
     try:
-        for part in above:
-            deeper = os.open(part, _DIRECTORY, dir_fd=held)
+        for number, part in enumerate(above):
+            deeper = _deeper(held, above, number)
             os.close(held)
             held = deeper
             there = os.path.join(there, part)
@@ -110,10 +112,11 @@ def _above(made: dict[bytes, _Repeated], root: bytes, workspace: str, name: byte
 
 
 def _is_reached(workspace: str, name: bytes) -> bool:
+    *above, _ = name.split(b"/")
     held = os.open(workspace, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        for part in name.split(b"/")[:-1]:
-            deeper = os.open(part, _DIRECTORY, dir_fd=held)
+        for number in range(len(above)):
+            deeper = _deeper(held, above, number)
             os.close(held)
             held = deeper
     except (FileNotFoundError, NotADirectoryError):
@@ -121,6 +124,15 @@ def _is_reached(workspace: str, name: bytes) -> bool:
     finally:
         os.close(held)
     return True
+
+
+def _deeper(held: int, above: list[bytes], number: int) -> int:
+    """The directory of that number on a way, in the one that is open. Raises OSError."""
+    try:
+        return os.open(above[number], _DIRECTORY, dir_fd=held)
+    except PermissionError as error:
+        own = os.fstat(held).st_uid == os.geteuid()
+        raise ShutDirectory(b"/".join(above[:number]), own=own) from error
 
 
 def _looked(held: int) -> _Repeated:

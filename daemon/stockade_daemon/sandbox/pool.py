@@ -262,11 +262,12 @@ class Pool:
             await worker.close()
             if not self._closing and self._has_calls_to_come(session_id, digest, room):
                 await room.prepare(access)
-        except Exception:
+        except Exception as error:
             if self._closing or not self._has_calls_to_come(session_id, digest, room):
                 return  # nobody is there any more to want the next worker
             # The next call that needs a worker meets the fault itself, and says so in its result.
-            _log.exception("preparing the next worker failed")
+            worded = isinstance(error, SandboxFailure)
+            _log.error("preparing the next worker failed: %s", error, exc_info=not worded)
 
     async def _retire_idle(self) -> None:
         loop = asyncio.get_running_loop()

@@ -149,7 +149,8 @@ class Room:
         except OSError as error:
             raise SandboxFailure(
                 "SANDBOX_FAILED",
-                f"what profile {self._profile.name} hides, or calls scratch, cannot be looked for: {error}",
+                f"what profile {self._profile.name} hides, or calls scratch, cannot be looked for, so nothing was run: "
+                f"{error}",
             ) from error
 
     @property
