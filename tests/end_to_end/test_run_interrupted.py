@@ -1,14 +1,14 @@
 """`stockade run` that is interrupted while it begins: its report is of this run, and a line says what happened."""
 
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import junitparser
 import pytest
 
+from tests.end_to_end.conftest import Stockade
 from tests.end_to_end.stockaded import COMMAND_S, Stockaded
+from tests.end_to_end.test_run_command import started
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -19,23 +19,13 @@ def test_a_run_that_is_interrupted_while_its_private_daemon_starts_reports_that_
     calls, report = directory / "calls.jsonl", directory / "out.xml"
     calls.write_text('{"name": "one", "tool": "glob", "args": {"pattern": "*"}}\n{"name": "two", "tool": "glob"}\n')
     report.write_text("of an earlier run")
-    command = [sys.executable, "-m", "stockade_client", "run", str(calls), "--private", "--profile", "ci", *options]
-    with subprocess.Popen(
-        [*command, "--workspace", str(workspace)],
-        cwd=directory,
-        env=shared.environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        try:
-            children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-            while process.poll() is None and not children.read_text():
-                pass  # until the private daemon is being started
-            process.send_signal(number)
-            out, err = process.communicate(timeout=COMMAND_S)
-        finally:
-            process.kill()
+    place = ["--private", "--workspace", str(workspace)]
+    with started(shared, directory, str(calls), *place, *options) as process:
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+        while process.poll() is None and not children.read_text():
+            pass  # until the private daemon is being started
+        process.send_signal(number)
+        out, err = process.communicate(timeout=COMMAND_S)
     assert (process.returncode, out) == (128 + number, "")
     if not options:
         assert err == "stockade: interrupted: 0 of 2 entries came to an end\n"
@@ -47,7 +37,7 @@ def test_a_run_that_is_interrupted_while_its_private_daemon_starts_reports_that_
 
 
 def test_a_run_of_which_nothing_could_be_run_leaves_no_report_of_an_earlier_one(
-    shared: Stockaded, workspace: Path, directory: Path
+    stockade: Stockade, workspace: Path, directory: Path
 ) -> None:
     report = directory / "out.xml"
     for line, malformed in (
@@ -58,27 +48,8 @@ def test_a_run_of_which_nothing_could_be_run_leaves_no_report_of_an_earlier_one(
         (directory / "calls.jsonl").write_text(line + "\n")
         report.write_text("of an earlier run")
         place = workspace if malformed else directory / "none"
-        done = subprocess.run(
-            [
-                sys.executable,
-                "-m",
-                "stockade_client",
-                "run",
-                str(directory / "calls.jsonl"),
-                "--junit",
-                str(report),
-                "--profile",
-                "ci",
-                "--workspace",
-                str(place),
-            ],
-            env=shared.environment,
-            cwd=directory,
-            capture_output=True,
-            text=True,
-            timeout=COMMAND_S,
-            check=False,
-        )
+        arguments = ["--junit", str(report), "--profile", "ci", "--workspace", str(place)]
+        done = stockade("run", str(directory / "calls.jsonl"), *arguments)
         assert done.returncode == 2, done.stderr
         read = junitparser.JUnitXml.fromfile(str(report))
         assert (read.errors, read.skipped) == ((1, 0) if malformed else (0, 1))
