@@ -3,6 +3,7 @@ run, whoever's daemon it is. Only root may look in spite of that."""
 
 import os
 import signal
+import stat
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,7 @@ def served(stockaded: Stockaded, workspace: Path) -> Stockaded:
             (workspace / name).chmod(0)
     text = '[approval]\nwrites = "allow"\ncommands = "allow"\neffects = "{}"\nwait_s = {}\n'
     profiles = {"keeping": text.format("commit", 0), "asking": text.format("ask", 600)}
+    profiles["where-asked"] = text.format("commit", 600)
     profiles["hiding"] = f'{profiles["keeping"]}[filesystem]\nhidden = ["**/.env"]\n'
     profiles["scratching"] = f'{profiles["keeping"]}[filesystem]\nscratch = ["s2/d/e/kept"]\n'
     return start_with(stockaded, profiles)
@@ -62,7 +64,7 @@ async def test_a_command_may_shut_out_whoever_commits_what_it_did(served: Stocka
 
 
 async def test_what_nobody_may_read_waits_for_an_answer_across_daemons(served: Stockaded, workspace: Path) -> None:
-    script = "; ".join(SCRIPTS[each] for each in (0, 2, 6, 7))
+    script = "; ".join(SCRIPTS[each] for each in (0, 2, 4, 5, 6, 7))
     wanted = directly(workspace, script, workspace.parent / "direct")
     async with opened(served, workspace, "asking") as (daemon, session):
         await session.start("shell", call_id="c", command=script)
@@ -73,6 +75,22 @@ async def test_what_nobody_may_read_waits_for_an_answer_across_daemons(served: S
         await (await asked(daemon)).decide(True)
         result = await result_of(daemon)
         assert code(result) == "ok", result.error
+    assert differences(wanted, snapshot(workspace)) == []
+
+
+async def test_what_is_looked_at_once_more_because_somebody_has_to_be_asked_is_still_shut(
+    served: Stockaded, workspace: Path
+) -> None:
+    script = "mkdir -p e/f g; echo x > g/x; chmod 300 e/f e; chmod 000 g; ln -s /leads/out link"
+    wanted = directly(workspace, script, workspace.parent / "direct")
+    before = stat.S_IMODE(workspace.stat().st_mode)
+    async with opened(served, workspace, "where-asked") as (daemon, session):
+        call = await session.start("shell", call_id="c", command=f"{script}; chmod 300 .")
+        await (await asked(daemon)).decide(True)
+        result = await call.result()
+        assert code(result) == "ok", result.error
+    assert stat.S_IMODE(workspace.stat().st_mode) == 0o300
+    workspace.chmod(before)
     assert differences(wanted, snapshot(workspace)) == []
 
 

@@ -87,7 +87,8 @@ class Transactions:
         descriptor = os.open(made.upper, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
             with Tree(descriptor) as tree:
-                found = list(upper.read(tree, made.marks, os.fsencode(made.orphans)))
+                found = list(upper.read(tree, made.marks, made.shut, os.fsencode(made.orphans)))
+                made = replace(made, shut=upper.shut_in(found))
                 left = list(orphans(tree, made))
                 survey = Survey(Tree(self._workspace.descriptor), since)
                 plan = Planner(found, tree, survey, made=made, exact=exact).run(left[1:])

@@ -6,7 +6,7 @@ Read when nobody is left that could write to it. Bodies cannot forge a mark: `tr
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,6 +17,7 @@ from stockade_daemon.gate.names import shown
 # Bytes. A command can nest deeper than a path can name (PATH_MAX is 4096).
 LONGEST_PATH: Final = 3000
 _MOST: Final = 2_000_000  # names
+_LOOKED_INTO: Final = 0o500  # what its owner needs to list a directory and to look at what is in it
 _FILE_HANDLE: Final = 21  # bytes of `struct ovl_fb` before the handle: version, magic, length, flags, type, uuid
 
 
@@ -39,14 +40,15 @@ class Found:
         return stat.S_ISDIR(self.status.st_mode)
 
 
-def read(upper: Tree, marks: str, but: bytes = b"") -> Iterator[Found]:
+def read(upper: Tree, marks: str, shut: Mapping[str, int], but: bytes = b"") -> Iterator[Found]:
     """Everything in it, directories before what is in them, the root first. `marks`: prefix of the overlay's own
-    extended attributes; `but`: a name in the root that is left out.
+    extended attributes; `shut`: what `shut_in` said of an earlier look; `but`: a name in the root that is left out.
 
-    Directories that were made unreadable are made readable: their mode has been looked at by then.
+    Directories that were made unreadable are made readable, and found with the mode that they had.
     Raises GateRefusal FS_NAME_TOO_LONG where it is nested too deep, FS_TOO_LARGE; OSError.
     """
-    yield _found(upper, b"", marks, os.fstat(upper.root))
+    place = b"/proc/self/fd/%d" % upper.root  # by its own name "." nobody reaches what lets nobody in
+    yield _found(upper, b"", marks, _looked_into(b"", os.fstat(upper.root), place, shut))
     todo = [b""]
     count = 0
     while todo:
@@ -71,13 +73,36 @@ def read(upper: Tree, marks: str, but: bytes = b"") -> Iterator[Found]:
                 )
             directory, _ = upper.at(path)
             status = os.stat(name, dir_fd=directory, follow_symlinks=False)
-            found = _found(upper, path, marks, status)
-            if found.directory:
-                if status.st_mode & 0o500 != 0o500:
-                    os.chmod(name, 0o700, dir_fd=directory)
+            if stat.S_ISDIR(status.st_mode):
+                status = _looked_into(path, status, named(directory, name), shut)
                 deeper.append(path)
-            yield found
+            yield _found(upper, path, marks, status)
         todo.extend(reversed(deeper))
+
+
+def shut_in(found: Iterable[Found]) -> dict[str, int]:
+    """Directories that nobody could look into, and their permission bits, by path, in hex: who looks again finds them
+    open."""
+    return {
+        each.path.hex(): stat.S_IMODE(each.status.st_mode)
+        for each in found
+        if each.directory and each.status.st_mode & _LOOKED_INTO != _LOOKED_INTO
+    }
+
+
+def _looked_into(path: bytes, status: os.stat_result, place: bytes, shut: Mapping[str, int]) -> os.stat_result:
+    """Opens a directory; its status with the mode that it had before anybody did."""
+    mode = shut.get(path.hex())
+    if mode is not None:
+        return _with_mode(status, mode)
+    if status.st_mode & _LOOKED_INTO != _LOOKED_INTO:
+        os.chmod(place, 0o700)
+    return status
+
+
+def _with_mode(status: os.stat_result, mode: int) -> os.stat_result:
+    kind, (first, others) = os.stat_result, status.__reduce__()[1]  # type: ignore[misc]
+    return kind((stat.S_IFMT(status.st_mode) | mode, *first[1:]), others)
 
 
 def found_at(upper: Tree, path: bytes, marks: str) -> Found:

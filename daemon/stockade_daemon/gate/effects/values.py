@@ -108,6 +108,8 @@ class Made:
     keeps_links: bool  # a change of a file with several names is told from another file in its place
     # What the overlay showed at first of directories of which a layer of its own had a repetition: by path, in hex.
     shown: Mapping[str, Shown] = field(default_factory=dict)
+    # Directories that nobody could look into, and their permission bits, by path, in hex: whoever looks opens them.
+    shut: Mapping[str, int] = field(default_factory=dict)
     orphans: str = ""  # name in `upper` of a directory of changed files that have no name there; empty: none
 
 
