@@ -54,6 +54,10 @@ def directly(workspace: Path, script: str, at: Path) -> Snapshot:
     return snapshot(at)
 
 
+def mode_of(place: Path) -> int:
+    return stat.S_IMODE(place.stat().st_mode)
+
+
 async def test_a_command_may_shut_out_whoever_commits_what_it_did(served: Stockaded, workspace: Path) -> None:
     async with opened(served, workspace, "keeping") as (_, session):
         for number, script in enumerate(SCRIPTS):
@@ -83,14 +87,14 @@ async def test_what_is_looked_at_once_more_because_somebody_has_to_be_asked_is_s
 ) -> None:
     script = "mkdir -p e/f g; echo x > g/x; chmod 300 e/f e; chmod 000 g; ln -s /leads/out link"
     wanted = directly(workspace, script, workspace.parent / "direct")
-    before = stat.S_IMODE(workspace.stat().st_mode)
+    before = mode_of(workspace)
     async with opened(served, workspace, "where-asked") as (daemon, session):
         call = await session.start("shell", call_id="c", command=f"{script}; chmod 300 .")
         await (await asked(daemon)).decide(True)
         result = await call.result()
         assert code(result) == "ok", result.error
-    assert stat.S_IMODE(workspace.stat().st_mode) == 0o300
-    workspace.chmod(before)
+    assert mode_of(workspace) == 0o300
+    os.chmod(workspace, before)
     assert differences(wanted, snapshot(workspace)) == []
 
 

@@ -18,6 +18,11 @@ from stockade_daemon.gate.names import shown
 LONGEST_PATH: Final = 3000
 _MOST: Final = 2_000_000  # names
 _LOOKED_INTO: Final = 0o500  # what its owner needs to list a directory and to look at what is in it
+# Of a status, what it has by name only.
+_BESIDE: Final = tuple(
+    f"st_{each}"
+    for each in ("atime", "mtime", "ctime", "atime_ns", "mtime_ns", "ctime_ns", "blksize", "blocks", "rdev")
+)
 _FILE_HANDLE: Final = 21  # bytes of `struct ovl_fb` before the handle: version, magic, length, flags, type, uuid
 
 
@@ -101,8 +106,9 @@ def _looked_into(path: bytes, status: os.stat_result, place: bytes, shut: Mappin
 
 
 def _with_mode(status: os.stat_result, mode: int) -> os.stat_result:
-    kind, (first, others) = os.stat_result, status.__reduce__()[1]  # type: ignore[misc]
-    return kind((stat.S_IFMT(status.st_mode) | mode, *first[1:]), others)
+    """The same with other permission bits; what a sequence of ten does not hold, times in nanoseconds, goes along."""
+    more = {name: getattr(status, name) for name in _BESIDE}
+    return os.stat_result((stat.S_IFMT(status.st_mode) | mode, *status[1:]), more)
 
 
 def found_at(upper: Tree, path: bytes, marks: str) -> Found:
