@@ -19,10 +19,20 @@ def parts_of(pattern: bytes) -> tuple[Part, ...]:
 
 
 def matches(names: list[bytes], parts: tuple[Part, ...]) -> bool:
-    """Whether the names, or the first few of them, fit the parts.
+    """Whether the names, or the first few of them, fit the parts."""
+    return _led_to(names, parts) is None
 
-    All places in the pattern that the names so far may lead to are kept, so no name is looked at twice: a regular
-    expression would try every way that its stars can share the names, and pattern and names may both be an agent's.
+
+def leads_below(names: list[bytes], parts: tuple[Part, ...]) -> bool:
+    """Whether the names fit a beginning of the parts only, so that something below them may fit all."""
+    return bool(_led_to(names, parts))
+
+
+def _led_to(names: list[bytes], parts: tuple[Part, ...]) -> set[int] | None:
+    """The places in the pattern at which the name after these would have to go on; None where some of them fit it all.
+
+    All places that the names so far may lead to are kept, so no name is looked at twice: a regular expression would try
+    every way that its stars can share the names, and pattern and names may both be an agent's.
     """
     places = after(0, parts)
     for name in names:
@@ -33,9 +43,9 @@ def matches(names: list[bytes], parts: tuple[Part, ...]) -> bool:
             elif fits(name, parts[place]):
                 found.add(place + 1)
         if len(parts) in found:
-            return True
+            return None
         places = {each for place in found for each in after(place, parts)}
-    return False
+    return places
 
 
 def after(place: int, parts: tuple[Part, ...]) -> set[int]:

@@ -100,6 +100,28 @@ async def test_what_is_looked_at_once_more_because_somebody_has_to_be_asked_is_s
 
 @pytest.mark.parametrize("mode", ["000", "300", "600"])
 @pytest.mark.parametrize("profile", ["hiding", "scratching"])
+async def test_no_command_shuts_its_session_out_of_what_the_profile_hides_or_keeps_apart(
+    served: Stockaded, workspace: Path, profile: str, mode: str
+) -> None:
+    async with connect(served.address) as daemon, daemon.session(workspace, profile) as session:
+        assert (await session.call("shell", command="mkdir -p s2/d/e && echo x > s2/d/e/x")).ok
+        result = await session.call("shell", command=f"echo new > s2/f; chmod {mode} s2/d")
+        if os.geteuid() == 0 or (profile, mode) == ("scratching", "300"):
+            assert code(result) == "ok", result.error
+        else:
+            assert result.error is not None
+            assert result.error.code == "FS_PROTECTED"
+            assert f"left s2/d with mode {mode}" in result.error.message
+            assert "keep u+rx" in result.error.message
+            assert (workspace / "s2/f").read_text() == "f\n"
+        # Also beside it, where nothing can be hidden or kept apart.
+        assert profile == "hiding" or (await session.call("shell", command="mkdir s2/g; chmod 000 s2/g")).ok
+        result = await session.call("shell", command="cat s2/f")
+        assert code(result) == "ok", result.error
+
+
+@pytest.mark.parametrize("mode", ["000", "300", "600"])
+@pytest.mark.parametrize("profile", ["hiding", "scratching"])
 async def test_a_directory_that_shuts_out_the_daemon_does_not_show_what_is_hidden_in_it_and_can_be_opened_again(
     served: Stockaded, workspace: Path, profile: str, mode: str
 ) -> None:
@@ -108,7 +130,7 @@ async def test_a_directory_that_shuts_out_the_daemon_does_not_show_what_is_hidde
         assert (await session.call("shell", command="mkdir -p s2/d/e && echo x > s2/d/e/x")).ok
         for at in (place, place / "e"):
             (at / ".env").write_text("nobody may see this\n")
-        assert (await session.call("shell", command=f"chmod {mode} s2/d")).ok
+        os.chmod(place, int(mode, 8))
         result = await session.call("shell", command="chmod 700 s2/d; ls -A s2/d s2/d/e; cat s2/d/.env s2/d/e/.env")
         if result.ok:
             # It may look everywhere, or needs not to.

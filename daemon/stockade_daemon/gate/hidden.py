@@ -47,6 +47,10 @@ class Hidden:
             return False
         return any(self.hides(name) for name in links.names(self._workspace, status))
 
+    def need(self, directory: bytes) -> int:
+        """The permission bits that whoever covers `names` needs of a directory."""
+        return stat.S_IRUSR | stat.S_IXUSR if self._patterns.look_into(directory) else 0
+
     def names(self) -> tuple[bytes, ...]:
         """All names that a view has to cover now: those that match, and other names of files that lie in them.
 

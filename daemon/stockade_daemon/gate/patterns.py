@@ -10,7 +10,7 @@ from stockade_daemon.errors import ShutDirectory
 from stockade_daemon.gate import syscalls
 from stockade_daemon.gate.names import encoded, joined
 from stockade_daemon.gate.workspace import Workspace
-from stockade_daemon.path_patterns import ANY_DEPTH, Part, fits, matches, parts_of
+from stockade_daemon.path_patterns import ANY_DEPTH, Part, fits, leads_below, matches, parts_of
 
 _BENEATH: Final = syscalls.RESOLVE_BENEATH | syscalls.RESOLVE_NO_MAGICLINKS | syscalls.RESOLVE_NO_SYMLINKS
 
@@ -34,6 +34,11 @@ class Patterns:
             if matches(names, parts):
                 return pattern
         return None
+
+    def look_into(self, directory: bytes) -> bool:
+        """Whether something below a directory of the workspace, its root too, may match."""
+        names = directory.split(b"/") if directory else []
+        return any(leads_below(names, parts) for parts in self._parts)
 
     def there(self, workspace: Workspace) -> set[bytes]:
         """The names that exist and match; of what lies below one of them nothing. Raises OSError as `entries` does."""

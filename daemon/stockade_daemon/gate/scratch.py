@@ -4,6 +4,8 @@ In their place commands have directories that the session keeps (sandbox/session
 there: it reads, lists and writes nothing at such a path, and no transaction touches one.
 """
 
+import stat
+
 from stockade_daemon.errors import GateRefusal
 from stockade_daemon.gate.names import encoded, shown
 
@@ -29,6 +31,11 @@ class ScratchPaths:
             remedy = "Write it with a command in `shell`, or choose another name."
             raise GateRefusal("FS_PROTECTED", f"{what} write it. {remedy}")
         raise GateRefusal("FS_PERMISSION_DENIED", f"{what} see it. Look at it with a command in `shell`.")
+
+    def need(self, directory: bytes) -> int:
+        """The permission bits that whoever makes a view with these needs of a directory."""
+        above = directory + b"/" if directory else b""
+        return stat.S_IXUSR if any(each.startswith(above) for each in self._paths) else 0
 
     def check_transaction(self, path: bytes) -> None:
         """Raises GateRefusal FS_PROTECTED where a changed path is scratch, which no command could have seen."""

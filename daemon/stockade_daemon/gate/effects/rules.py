@@ -52,8 +52,9 @@ class Rules:
         """Path and reason, the first of them. File work.
 
         Raises GateRefusal FS_PROTECTED where a hidden name is among what changes, which cannot be shown to anybody, or
-        a scratch path.
+        a scratch path; where a directory is shut, so that no later command of the session could be shown the workspace.
         """
+        self._check_modes(plan.effects)
         touched = dict.fromkeys([*(path for each in plan.effects for path in _names(each)), *plan.touched])
         for path in touched:
             if path and self._hidden.hides(path):
@@ -78,6 +79,16 @@ class Rules:
             if self._leaves(path, target):
                 found.append((path, f"is a link that leaves the workspace, or may, to {told(target)}"))
         return tuple(found[:_MOST])
+
+    def _check_modes(self, effects: Iterable[Effect]) -> None:
+        """Root's daemon looks everywhere. Another one could not say what in a directory that shuts it out is hidden."""
+        if os.geteuid() == 0:
+            return
+        for each in effects:
+            if each.kind == "directory" and each.change != "deleted" and each.mode is not None:
+                missing = (self._hidden.need(each.path) | self._scratch.need(each.path)) & ~each.mode
+                if missing:
+                    raise _shut(each)
 
     def _moved_links(self, plan: Plan, kinds: dict[bytes, Effect]) -> Iterator[tuple[bytes, bytes]]:
         """Path and target of links that come with a directory to another place, and did not leave from the old one."""
@@ -206,6 +217,15 @@ def _hidden() -> GateRefusal:
         "FS_PROTECTED",
         "The command changed a directory in which the profile hides something, or made something there, so nothing of "
         "what it changed was committed. Have it work in another directory.",
+    )
+
+
+def _shut(effect: Effect) -> GateRefusal:
+    return GateRefusal(
+        "FS_PROTECTED",
+        f"The command left {told(effect.path) if effect.path else 'the workspace'} with mode {effect.mode:03o}, so that "
+        "the daemon could no longer find there what the profile hides or keeps apart, and every later command would "
+        "fail. Nothing of what it changed was committed. Have it keep u+rx of directories.",
     )
 
 
