@@ -223,6 +223,24 @@ def test_a_pattern_matches_exactly(pattern: str, matching: list[str], other: lis
     assert [name for name in other if patterns.match(name.encode()) is not None] == []
 
 
+@pytest.mark.parametrize(
+    ("pattern", "wanted", "other"),
+    [
+        (".env", [""], [".env", "a"]),
+        ("a/*.c", ["", "a"], ["b", "a/b", "a/b.c"]),
+        ("**/x", ["", "a", "a/b"], ["x", "a/x"]),
+        ("a/**", ["", "a"], ["b", "a/b"]),
+        ("a/**/z", ["", "a", "a/b", "a/b/c"], ["b", "a/z"]),
+    ],
+)
+def test_directories_that_have_to_be_looked_into_are_those_below_which_something_may_match(
+    pattern: str, wanted: list[str], other: list[str]
+) -> None:
+    patterns = Patterns((pattern,))
+    assert [name for name in wanted if not patterns.look_into(name.encode())] == []
+    assert [name for name in other if patterns.look_into(name.encode())] == []
+
+
 def test_the_names_that_are_found_are_exactly_those_that_match(workspace: Workspace, root: Path) -> None:
     seed = random.randrange(2**32)
     print(f"seed {seed}")
@@ -235,6 +253,8 @@ def test_the_names_that_are_found_are_exactly_those_that_match(workspace: Worksp
         patterns = Patterns((pattern,))
         matching = {name for name in everything if patterns.match(name)}
         found = patterns.there(workspace)
+        above = {name[:at] for name in found for at, each in enumerate(name) if each == ord("/")} | {b""}
+        assert [name for name in above if not patterns.look_into(name)] == [], (seed, pattern)
         assert {name for name in everything if any(name == top or name.startswith(top + b"/") for top in found)} == (
             matching
         ), (seed, pattern)

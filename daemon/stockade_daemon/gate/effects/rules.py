@@ -223,8 +223,8 @@ def _hidden() -> GateRefusal:
 def _shut(effect: Effect) -> GateRefusal:
     return GateRefusal(
         "FS_PROTECTED",
-        f"The command left {told(effect.path) if effect.path else 'the workspace'} with mode {effect.mode:03o}, so that "
-        "the daemon could no longer find there what the profile hides or keeps apart, and every later command would "
+        f"The command left {told(effect.path) if effect.path else 'the workspace'} with mode {effect.mode:03o}, so "
+        "that the daemon could no longer find there what the profile hides or keeps apart, and every later command would "
         "fail. Nothing of what it changed was committed. Have it keep u+rx of directories.",
     )
 
