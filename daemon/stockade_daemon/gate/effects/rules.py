@@ -221,11 +221,12 @@ def _hidden() -> GateRefusal:
 
 
 def _shut(effect: Effect) -> GateRefusal:
+    what = told(effect.path) if effect.path else "the workspace"
     return GateRefusal(
         "FS_PROTECTED",
-        f"The command left {told(effect.path) if effect.path else 'the workspace'} with mode {effect.mode:03o}, so "
-        "that the daemon could no longer find there what the profile hides or keeps apart, and every later command would "
-        "fail. Nothing of what it changed was committed. Have it keep u+rx of directories.",
+        f"The command left {what} with mode {effect.mode:03o}, so that the daemon could no longer find there what the "
+        "profile hides or keeps apart, and every later command would fail. Nothing of what it changed was committed. "
+        "Have it keep u+rx of directories.",
     )
 
 
