@@ -196,7 +196,7 @@ def test_another_library_reads_the_report_and_control_characters_are_visible(tmp
     outcomes = [
         Outcome(entry("fine \x1b"), "passed", results=(wild,), wall_s=0.25),
         Outcome(entry("bad", line=2), "failed", ("it \x00 differs\nmore",), (result(),), 0.5),
-        Outcome(entry("no", line=3), "failed", ("DENIED",), (denied,)),
+        Outcome(entry("no", line=3), "failed", ("DENIED",), (denied,), error=denied.error),
         Outcome(entry("late", line=4), "timeout", ("late",)),
         Outcome(entry("host", "b.jsonl"), "infrastructure", ("killed",), attempts=2, retried="killed"),
         Outcome(entry("never", "b.jsonl", 2), "not run", attempts=0),
@@ -232,7 +232,7 @@ def test_the_last_words_name_the_refused_the_retried_and_the_slowest() -> None:
     denied = result(error=Failure("DENIED", "no", "policy", "never"))
     outcomes = [
         Outcome(entry("slow"), "passed", wall_s=3.0),
-        Outcome(entry("forbidden"), "failed", ("x",), (denied,), 1.0),
+        Outcome(entry("forbidden"), "failed", ("x",), (denied,), 1.0, error=denied.error),
         Outcome(entry("shaken"), "infrastructure", ("x",), wall_s=2.0, attempts=2, retried="killed"),
         Outcome(entry("never"), "not run"),
     ]

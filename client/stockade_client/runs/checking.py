@@ -1,25 +1,41 @@
 """What a call came to beside what it was expected to come to."""
 
-import hashlib
 from typing import Final
 
 from stockade_client.calls import Part
-from stockade_client.results import CallResult, Json
+from stockade_client.results import CallResult, Failure, Json
 from stockade_client.runs import patterns
-from stockade_client.runs.entries import EntryCall
+from stockade_client.runs.entries import EntryCall, Expected
+from stockade_client.runs.outcomes import INFRASTRUCTURE, Difference
 from stockade_client.runs.patterns import Search
 from stockade_client.session import Session
 
 _STREAMS: Final[tuple[Part, ...]] = ("stdout", "stderr")
 _SHOWN: Final = 64 * 1024  # bytes of a stream that are whole in a value
-_LINES: Final = 2000  # of a file in one read
-_NO_TEXT: Final = ("FS_NOT_TEXT", "FS_NOT_UTF8", "FS_TOO_LARGE")  # a read that has found a file, and shows none of it
-_THERE: Final = (*_NO_TEXT, "FS_IS_DIRECTORY", "FS_NOT_REGULAR_FILE")  # one that has found something of that name
 
 
-async def difference(session: Session, call: EntryCall, result: CallResult, search: Search) -> str | None:
+async def difference(session: Session, call: EntryCall, result: CallResult, search: Search) -> Difference | None:
     """How the result differs from what was expected; None where it does not. What is searched in an output is
-    searched in all of it: where its value leaves out the middle, the rest is asked for."""
+    searched in all of it: where its value leaves out the middle, the rest is asked for.
+
+    An error of what the call runs on is as expected only where its code or domain is: an entry that expects no more
+    than that its call fails says nothing about the machine.
+    """
+    told = await _told(session, call, result, search)
+    error = result.error
+    if error is None or _is_named(call.expected, error):
+        return None if told is None else Difference(told)
+    if told is None and error.domain in INFRASTRUCTURE:
+        told = f"{call.tool} failed with {error}"
+    return None if told is None else Difference(told, error)
+
+
+def _is_named(expected: Expected, error: Failure) -> bool:
+    """Whether this very error is expected, or one of its domain."""
+    return error.domain == expected.domain if expected.code is None else error.code == expected.code
+
+
+async def _told(session: Session, call: EntryCall, result: CallResult, search: Search) -> str | None:
     expected, error = call.expected, result.error
     if expected.ok and error is not None:
         return f"{call.tool} should have succeeded and failed with {error}"
@@ -89,75 +105,3 @@ def _part(result: CallResult, name: str) -> Json:
     if name == "text":
         return result.text
     return result.value if name == "value" else result.field(name)
-
-
-async def file_difference(
-    session: Session, path: str, pattern: Json, results: list[CallResult], search: Search
-) -> str | None:
-    """How a file of the session's workspace differs from its pattern. The calls that look at it are added to
-    `results` where they say why."""
-    found = await session.call("read", path=path, limit=_LINES)
-    code = "" if found.error is None else found.error.code
-    nothing = code == "FS_NOT_FOUND" or (code == "FS_NOT_DIRECTORY" and not path.endswith("/"))
-    if pattern is None:
-        if nothing:
-            return None
-        if found.ok or code in _THERE:
-            return f"{path} should not be there and is" + (" a directory" if code == "FS_IS_DIRECTORY" else "")
-    elif isinstance(pattern, dict) and "$sha256" in pattern:
-        digest = found.field("digest")
-        if code in _NO_TEXT:
-            digest = await _digest(session, path, results)
-            if digest is None:
-                return f"{path} cannot be looked at: {results[-1].error or results[-1].text[-400:].strip()}"
-        wanted = pattern["$sha256"]
-        if digest is not None:
-            return None if digest == wanted else f"{path} should have the SHA-256 {wanted} and has {digest}"
-        if nothing:
-            return f"{path} should have the SHA-256 {wanted} and is not there"
-    elif found.error is None:
-        return await _text_difference(session, path, pattern, found, results, search)
-    results.append(found)
-    return f"{path} cannot be looked at: {found.error}"
-
-
-async def _text_difference(
-    session: Session, path: str, pattern: Json, found: CallResult, results: list[CallResult], search: Search
-) -> str | None:
-    if not isinstance(found.field("content"), str):
-        return f'{path} is a picture and no text: expect {{"$sha256": …}} of it'
-    if isinstance(pattern, str) and found.field("digest") == hashlib.sha256(pattern.encode("utf-8")).hexdigest():
-        return None
-    shown = await _windows(session, path, found)
-    if shown[-1].error is not None:
-        results.append(shown[-1])
-        return f"{path} cannot be looked at: {shown[-1].error}"
-    text = "".join(str(each.field("content")) for each in shown)
-    told = await patterns.difference(pattern, text, path, search)
-    if told is not None:
-        return told
-    if isinstance(pattern, str):
-        return f"{path} has the expected text and other bytes (a byte-order mark, or long lines that are not shown)"
-    if pattern != {"$any": True} and any(each.field("cut_lines") for each in shown):
-        return f'{path} has lines too long to be shown whole, so nobody can tell: expect {{"$sha256": …}} of it'
-    return None
-
-
-async def _windows(session: Session, path: str, first: CallResult) -> list[CallResult]:
-    """What reads show of a text, one window after the other. The last one may have failed."""
-    shown = [first]
-    while True:
-        last, total = shown[-1].field("last_line"), shown[-1].field("total_lines")
-        if not isinstance(last, int) or not isinstance(total, int) or last >= total:
-            return shown
-        shown.append(await session.call("read", path=path, offset=last + 1, limit=_LINES))
-
-
-async def _digest(session: Session, path: str, results: list[CallResult]) -> str | None:
-    """Of a file that is no text, by a command. None where it cannot be told: the command is the last of `results`."""
-    result = await session.call("shell", argv=["sha256sum", "--", path])
-    stdout = result.field("stdout")
-    if result.ok and result.field("exit_code") == 0 and isinstance(stdout, str):
-        return stdout.removeprefix("\\")[:64]
-    results.append(result)
-    return None

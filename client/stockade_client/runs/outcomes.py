@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from stockade_client.results import CallResult, Json
+from stockade_client.results import CallResult, Failure, Json
 from stockade_client.runs.entries import Entry
 
 # passed · failed: not as expected · timeout: not over in time · infrastructure: what it runs on failed, twice ·
@@ -13,6 +13,18 @@ Kind: TypeAlias = Literal["passed", "failed", "timeout", "infrastructure", "not 
 # Whose matter an error is that no tool and no rule is answerable for: the sandbox could not be made, the disk failed,
 # somebody else ended the worker, the call or the daemon.
 INFRASTRUCTURE = frozenset({"sandbox", "infrastructure", "unknown"})
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """How something is not as expected."""
+
+    reason: str
+    error: Failure | None = None  # that makes the difference; None: none does, or it was expected and the rest differs
+
+    @property
+    def of_infrastructure(self) -> bool:
+        return self.error is not None and self.error.domain in INFRASTRUCTURE
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,13 +38,12 @@ class Outcome:
     wall_s: float = 0.0  # of all its attempts, with the session's opening
     attempts: int = 1
     retried: str = ""  # why there was a second one
+    error: Failure | None = None  # that made it fail, where one did
 
     @property
     def refused(self) -> bool:
         """Whether it failed because profile, rule, guard or person said no."""
-        return self.kind == "failed" and any(
-            each.error is not None and each.error.domain == "policy" for each in self.results[-1:]
-        )
+        return self.kind == "failed" and self.error is not None and self.error.domain == "policy"
 
     def as_json(self) -> dict[str, Json]:
         """The object that `stockade run --json` prints."""

@@ -6,14 +6,14 @@ import re
 import time
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
 from stockade_client.approvals import Ask
 from stockade_client.results import CallResult, Json
-from stockade_client.runs import checking
+from stockade_client.runs import checking, looking
 from stockade_client.runs.entries import WORKSPACE, Entry, EntryCall, Expected
-from stockade_client.runs.outcomes import INFRASTRUCTURE, Kind, Outcome
+from stockade_client.runs.outcomes import Difference, Kind, Outcome
 from stockade_client.runs.patterns import Search
 from stockade_client.runs.searching import Searcher, quoted
 from stockade_client.session import Session
@@ -51,27 +51,21 @@ async def play(
     seconds = entry.timeout_s if entry.timeout_s is not None else timeout_s
     begun = time.monotonic()
     kind: Kind = "passed"
-    reasons: list[str] = []
+    found: list[Difference] = []
     searcher.unfinished = ""
     try:
         async with asyncio.timeout(seconds):
-            told = await _calls(session, entry, answering, results, searcher.found)
-            if told is None:
-                for path, pattern in entry.files:
-                    here = _placed(pattern, session)
-                    told = await checking.file_difference(session, path, here, results, searcher.found)
-                    if told is not None:
-                        reasons.append(told)
-            else:
-                reasons.append(told)
+            found += await _calls(session, entry, answering, results, searcher.found)
+            if not found:
+                found += await _files(session, entry, results, searcher.found)
     except TimeoutError:
         kind = "timeout"
-        reasons = [f"it was not over after {seconds:g} s; {_under_way(entry, results, searcher)}"]
+        found = [Difference(f"it was not over after {seconds:g} s; {_under_way(entry, results, searcher)}")]
     else:
-        if reasons:
-            error = results[-1].error if results else None
-            kind = "infrastructure" if error is not None and error.domain in INFRASTRUCTURE else "failed"
-    return Outcome(entry, kind, tuple(reasons), tuple(results), time.monotonic() - begun)
+        if found:
+            kind = "infrastructure" if found[0].of_infrastructure else "failed"
+    reasons, error = tuple(each.reason for each in found), found[0].error if found else None
+    return Outcome(entry, kind, reasons, tuple(results), time.monotonic() - begun, error=error)
 
 
 def _under_way(entry: Entry, results: list[CallResult], searcher: Searcher) -> str:
@@ -85,7 +79,7 @@ def _under_way(entry: Entry, results: list[CallResult], searcher: Searcher) -> s
 
 async def _calls(
     session: Session, entry: Entry, answering: Answering, results: list[CallResult], search: Search
-) -> str | None:
+) -> list[Difference]:
     """Plays the calls up to the first that is not as expected; how it is not."""
     for number, call in enumerate(entry.calls, 1):
         call = _call_here(call, session)
@@ -95,8 +89,22 @@ async def _calls(
         results.append(result)
         told = await checking.difference(session, call, result, search)
         if told is not None:
-            return told if len(entry.calls) == 1 else f"call {number} of {len(entry.calls)}: {told}"
-    return None
+            where = "" if len(entry.calls) == 1 else f"call {number} of {len(entry.calls)}: "
+            return [replace(told, reason=f"{where}{told.reason}")]
+    return []
+
+
+async def _files(session: Session, entry: Entry, results: list[CallResult], search: Search) -> list[Difference]:
+    """How the files are not as expected. A look that meets a fault of what it runs on is the last, and all that is
+    told: what else differs may come of it."""
+    found = []
+    for path, pattern in entry.files:
+        told = await looking.file_difference(session, path, _placed(pattern, session), results, search)
+        if told is not None and told.of_infrastructure:
+            return [told]
+        if told is not None:
+            found.append(told)
+    return found
 
 
 def _call_here(call: EntryCall, session: Session) -> EntryCall:
@@ -105,8 +113,8 @@ def _call_here(call: EntryCall, session: Session) -> EntryCall:
         return call
     text = call.arguments.decode("utf-8", "surrogatepass")
     # In JSON text: what a path may need there is an escape.
-    quoted = json.dumps(session.info.workspace, ensure_ascii=False)[1:-1]
-    arguments = _PLACE.sub(lambda found: _there(found[0], quoted), text).encode("utf-8", "surrogatepass")
+    escaped = json.dumps(session.info.workspace, ensure_ascii=False)[1:-1]
+    arguments = _PLACE.sub(lambda found: _there(found[0], escaped), text).encode("utf-8", "surrogatepass")
     expected = call.expected
     parts = tuple((name, _placed(pattern, session)) for name, pattern in expected.parts)
     here = Expected(expected.ok, expected.code, expected.domain, expected.exit_code, parts)

@@ -159,8 +159,7 @@ class Run:
             self._again(unit, str(error))
 
     def _may_try_again(self, unit: Unit, outcome: Outcome) -> bool:
-        error = outcome.results[-1].error
-        never = error is not None and error.retry == "never"  # it will fail again the same way
+        never = outcome.error is not None and outcome.error.retry == "never"  # it will fail again the same way
         return not never and self._attempts.get(id(unit), 0) + 1 < _ATTEMPTS
 
     def _again(self, unit: Unit, reason: str) -> None:
