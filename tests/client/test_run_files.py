@@ -14,6 +14,7 @@ from stockade_client.runs.entries import Entry, Fault
 from stockade_client.runs.located import Misread, parse
 from stockade_client.runs.outcomes import Outcome
 from stockade_client.runs.scheduling import units
+from stockade_client.runs.searching import Searcher
 from stockade_client.runs.telling import last_words, line_of
 
 FAULTS = [
@@ -27,6 +28,7 @@ FAULTS = [
     ('{"tool": "read", "expect": {"exitcode": 1}}', 29, "did you mean 'exit_code'?"),
     ('{"tool": "read", "expect": {"stdout": {"$contians": "x"}}}', 40, "did you mean '$contains'?"),
     ('{"tool": "read", "expect": {"stdout": {"$regex": "("}}}', 40, "no regular expression"),
+    ('{"tool": "read", "expect": {"stdout": {"$regex": "a{99999999999}"}}}', 40, "no regular expression"),
     ('{"tool": "read", "expect": {"stdout": {"$any": 1}}}', 40, "$any takes true"),
     ('{"tool": "read", "expect": {"ok": true, "error": "X"}}', 41, "a call that is ok has no error"),
     ('{"tool": "read", "expect": {"exit_code": "none"}}', 29, "an integer"),
@@ -158,14 +160,16 @@ DIFFERING: list[tuple[Json, Json, str]] = [
 
 
 @pytest.mark.parametrize(("pattern", "value"), HOLDING)
-def test_a_pattern_that_holds(pattern: Json, value: Json) -> None:
+async def test_a_pattern_that_holds(pattern: Json, value: Json) -> None:
     assert list(patterns.faults(pattern, ())) == []
-    assert patterns.difference(pattern, value, "v") is None
+    async with Searcher() as searcher:
+        assert await patterns.difference(pattern, value, "v", searcher.found) is None
 
 
 @pytest.mark.parametrize(("pattern", "value", "told"), DIFFERING)
-def test_a_pattern_that_does_not_hold_says_where_and_how(pattern: Json, value: Json, told: str) -> None:
-    assert patterns.difference(pattern, value, "v") == told
+async def test_a_pattern_that_does_not_hold_says_where_and_how(pattern: Json, value: Json, told: str) -> None:
+    async with Searcher() as searcher:
+        assert await patterns.difference(pattern, value, "v", searcher.found) == told
 
 
 def test_json_is_read_as_the_json_module_reads_it() -> None:

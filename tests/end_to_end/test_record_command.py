@@ -8,6 +8,7 @@ import pytest
 
 from stockade_client import Ask, connect
 from stockade_client.runs import patterns
+from stockade_client.runs.searching import Searcher
 from stockade_client.runs.volatile import pattern_of
 from tests.end_to_end.conftest import Stockade
 from tests.end_to_end.stockaded import Stockaded
@@ -93,14 +94,15 @@ VOLATILE: list[tuple[str, str, str]] = [
 
 
 @pytest.mark.parametrize(("recorded", "again", "other"), VOLATILE)
-def test_what_is_not_the_same_twice_is_matched_and_nothing_else(recorded: str, again: str, other: str) -> None:
+async def test_what_is_not_the_same_twice_is_matched_and_nothing_else(recorded: str, again: str, other: str) -> None:
     pattern: Any = pattern_of(recorded, "/w")
     assert set(pattern) == {"$regex"}
     assert list(patterns.faults(pattern, ())) == []
-    for text in (recorded, again):
-        assert patterns.difference(pattern, text, "v") is None
-    for text in (other, recorded + "x", "x" + recorded):
-        assert patterns.difference(pattern, text, "v") is not None
+    async with Searcher() as searcher:
+        for text in (recorded, again):
+            assert await patterns.difference(pattern, text, "v", searcher.found) is None
+        for text in (other, recorded + "x", "x" + recorded):
+            assert await patterns.difference(pattern, text, "v", searcher.found) is not None
     assert (
         pattern_of("1.5 and 12:30 in 3 s of /w/a or /wide", "/w") == "1.5 and 12:30 in 3 s of ${workspace}/a or /wide"
     )

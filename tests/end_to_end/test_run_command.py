@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -204,6 +204,16 @@ def worker_with(word: str, *, but: int = 0) -> int:
                 return worker
 
 
+def end_sleep(word: str, number: signal.Signals) -> None:
+    """Waits until a worker's process, which may still be about to become it, is `sleep`, and sends it the signal."""
+    while True:
+        for pid in running(word):
+            with suppress(OSError):  # it has ended meanwhile
+                if Path(f"/proc/{pid}/comm").read_text() == "sleep\n":
+                    os.kill(pid, number)
+                    return
+
+
 def test_a_worker_that_is_killed_from_outside_is_infrastructure_and_played_once_more(
     shared: Stockaded, workspace: Path, directory: Path
 ) -> None:
@@ -221,9 +231,7 @@ def test_a_worker_that_is_killed_from_outside_is_infrastructure_and_played_once_
             os.kill(first, signal.SIGKILL)
             second = worker_with(word.split()[1], but=first)
             if word == once:
-                for pid in running(word.split()[1]):
-                    if Path(f"/proc/{pid}/comm").read_text() == "sleep\n":
-                        os.kill(pid, signal.SIGKILL)  # the command itself: that is the command's end
+                end_sleep(word.split()[1], signal.SIGKILL)  # the command itself: that is the command's end
             else:
                 os.kill(second, signal.SIGKILL)
         out, err = process.communicate(timeout=COMMAND_S)
@@ -249,9 +257,7 @@ def test_a_daemon_that_is_killed_and_started_again_costs_the_entry_an_attempt(
         stockaded.end(signal.SIGKILL)
         stockaded.start()
         os.kill(worker_with(word, but=first), 0)
-        for pid in running(word):
-            if Path(f"/proc/{pid}/comm").read_text() == "sleep\n":
-                os.kill(pid, signal.SIGTERM)
+        end_sleep(word, signal.SIGTERM)
         out, err = process.communicate(timeout=COMMAND_S)
     assert process.returncode == 1, out + err
     assert "attempt 2" in out

@@ -7,6 +7,7 @@ from stockade_client.calls import Part
 from stockade_client.results import CallResult, Json
 from stockade_client.runs import patterns
 from stockade_client.runs.entries import EntryCall
+from stockade_client.runs.patterns import Search
 from stockade_client.session import Session
 
 _STREAMS: Final[tuple[Part, ...]] = ("stdout", "stderr")
@@ -16,7 +17,7 @@ _NO_TEXT: Final = ("FS_NOT_TEXT", "FS_NOT_UTF8", "FS_TOO_LARGE")  # a read that 
 _THERE: Final = (*_NO_TEXT, "FS_IS_DIRECTORY", "FS_NOT_REGULAR_FILE")  # one that has found something of that name
 
 
-async def difference(session: Session, call: EntryCall, result: CallResult) -> str | None:
+async def difference(session: Session, call: EntryCall, result: CallResult, search: Search) -> str | None:
     """How the result differs from what was expected; None where it does not. What is searched in an output is
     searched in all of it: where its value leaves out the middle, the rest is asked for."""
     expected, error = call.expected, result.error
@@ -33,13 +34,15 @@ async def difference(session: Session, call: EntryCall, result: CallResult) -> s
     for name, pattern in expected.parts:
         if name in _STREAMS and pattern is not None and not isinstance(result.field(name), str):
             return f"{call.tool} should have {name}, and its result has none"
-        told = await _part_difference(session, result, pattern, name)
+        told = await _part_difference(session, result, pattern, name, search)
         if told is not None:
             return told
     return _status(call, result)
 
 
-async def _part_difference(session: Session, result: CallResult, pattern: Json, name: str) -> str | None:
+async def _part_difference(
+    session: Session, result: CallResult, pattern: Json, name: str, search: Search
+) -> str | None:
     found = _part(result, name)
     searched = [name] if name in _STREAMS and patterns.searches(pattern) else []
     if name == "value" and isinstance(pattern, dict) and isinstance(found, dict):
@@ -52,7 +55,7 @@ async def _part_difference(session: Session, result: CallResult, pattern: Json, 
             return f"{name} cannot be told: of {stream}, {kept} of {printed} bytes were kept, and not the middle"
         whole = await _whole(session, result, stream)
         found = {**found, stream: whole} if isinstance(found, dict) else whole
-    return patterns.difference(pattern, found, name)
+    return await patterns.difference(pattern, found, name, search)
 
 
 def _cut(result: CallResult, stream: str) -> bool:
@@ -88,7 +91,9 @@ def _part(result: CallResult, name: str) -> Json:
     return result.value if name == "value" else result.field(name)
 
 
-async def file_difference(session: Session, path: str, pattern: Json, results: list[CallResult]) -> str | None:
+async def file_difference(
+    session: Session, path: str, pattern: Json, results: list[CallResult], search: Search
+) -> str | None:
     """How a file of the session's workspace differs from its pattern. The calls that look at it are added to
     `results` where they say why."""
     found = await session.call("read", path=path, limit=_LINES)
@@ -111,13 +116,13 @@ async def file_difference(session: Session, path: str, pattern: Json, results: l
         if nothing:
             return f"{path} should have the SHA-256 {wanted} and is not there"
     elif found.error is None:
-        return await _text_difference(session, path, pattern, found, results)
+        return await _text_difference(session, path, pattern, found, results, search)
     results.append(found)
     return f"{path} cannot be looked at: {found.error}"
 
 
 async def _text_difference(
-    session: Session, path: str, pattern: Json, found: CallResult, results: list[CallResult]
+    session: Session, path: str, pattern: Json, found: CallResult, results: list[CallResult], search: Search
 ) -> str | None:
     if not isinstance(found.field("content"), str):
         return f'{path} is a picture and no text: expect {{"$sha256": …}} of it'
@@ -127,7 +132,8 @@ async def _text_difference(
     if shown[-1].error is not None:
         results.append(shown[-1])
         return f"{path} cannot be looked at: {shown[-1].error}"
-    told = patterns.difference(pattern, "".join(str(each.field("content")) for each in shown), path)
+    text = "".join(str(each.field("content")) for each in shown)
+    told = await patterns.difference(pattern, text, path, search)
     if told is not None:
         return told
     if isinstance(pattern, str):

@@ -15,11 +15,15 @@ Several `$` keys in one object all hold.
 import difflib
 import json
 import re
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Final, TypeAlias
 
 from stockade_client.results import Json
 from stockade_client.runs.located import Path
+from stockade_client.runs.searching import Unsearched, quoted
+
+# Whether a regular expression is found in a text. Raises Unsearched.
+Search: TypeAlias = Callable[[str, str], Awaitable[bool]]
 
 KEYS: Final = ("$any", "$equals", "$contains", "$lacks", "$regex")
 _MOST: Final = 2000  # characters of a value in a difference
@@ -59,7 +63,7 @@ def _wrong(key: str, given: Json) -> Iterator[str]:
             return
         try:
             re.compile(given)
-        except re.error as error:
+        except (re.error, OverflowError, RecursionError) as error:
             yield f"this is no regular expression: {error}"
 
 
@@ -71,11 +75,11 @@ def _texts(given: Json) -> bool:
     return isinstance(given, str) or (isinstance(given, list) and all(isinstance(each, str) for each in given))
 
 
-def difference(pattern: Json, found: Json, at: str) -> str | None:
+async def difference(pattern: Json, found: Json, at: str, search: Search) -> str | None:
     """How `found` differs from the pattern, as a sentence that begins with `at`; None where it does not."""
     if isinstance(pattern, dict) and is_matcher(pattern):
         for key, given in pattern.items():
-            told = _unmatched(key, given, found, at)
+            told = await _unmatched(key, given, found, at, search)
             if told is not None:
                 return told
         return None
@@ -85,7 +89,7 @@ def difference(pattern: Json, found: Json, at: str) -> str | None:
         for key, each in pattern.items():
             if key not in found:
                 return f"{at} lacks {key!r}; it has {_all(tuple(sorted(found))) or 'nothing'}"
-            told = difference(each, found[key], f"{at}.{key}")
+            told = await difference(each, found[key], f"{at}.{key}", search)
             if told is not None:
                 return told
         return None
@@ -93,7 +97,7 @@ def difference(pattern: Json, found: Json, at: str) -> str | None:
         if not isinstance(found, list):
             return f"{at} should be a list and is {_shown(found)}"
         for number, (each, other) in enumerate(zip(pattern, found, strict=False)):
-            told = difference(each, other, f"{at}[{number}]")
+            told = await difference(each, other, f"{at}[{number}]", search)
             if told is not None:
                 return told
         if len(pattern) != len(found):
@@ -116,15 +120,19 @@ def _same(one: Json, other: Json) -> bool:
     return type(one) is type(other) and one == other
 
 
-def _unmatched(key: str, given: Json, found: Json, at: str) -> str | None:
+async def _unmatched(key: str, given: Json, found: Json, at: str, search: Search) -> str | None:
     if key == "$any":
         return None
     if key == "$equals":
         return None if _same(given, found) else _unlike(given, found, at)
     if key == "$regex":
-        if isinstance(found, str) and re.search(str(given), found, re.MULTILINE):
-            return None
-        return f"{at} should match the regular expression {_shown(given)} and is {_told(found)}"
+        expression = quoted(str(given))
+        try:
+            if isinstance(found, str) and await search(str(given), found):
+                return None
+        except Unsearched as why:
+            return f"{at} cannot be searched for the regular expression {expression}: {why}"
+        return f"{at} should match the regular expression {expression} and is {_told(found)}"
     wanted = given if isinstance(given, list) else [given]
     for each in wanted:
         held = isinstance(found, str | list) and (isinstance(found, list) or isinstance(each, str)) and each in found

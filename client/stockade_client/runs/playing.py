@@ -14,6 +14,8 @@ from stockade_client.results import CallResult, Json
 from stockade_client.runs import checking
 from stockade_client.runs.entries import WORKSPACE, Entry, EntryCall, Expected
 from stockade_client.runs.outcomes import INFRASTRUCTURE, Kind, Outcome
+from stockade_client.runs.patterns import Search
+from stockade_client.runs.searching import Searcher, quoted
 from stockade_client.session import Session
 
 _PLACE: Final = re.compile(r"\$?\$\{workspace\}")
@@ -41,26 +43,30 @@ class Answering:
         return None
 
 
-async def play(session: Session, entry: Entry, answering: Answering, timeout_s: float | None) -> Outcome:
+async def play(
+    session: Session, entry: Entry, answering: Answering, timeout_s: float | None, searcher: Searcher
+) -> Outcome:
     """Raises DaemonError where the daemon is gone, and lets a cancellation through when its calls are taken back."""
     results: list[CallResult] = []
     seconds = entry.timeout_s if entry.timeout_s is not None else timeout_s
     begun = time.monotonic()
     kind: Kind = "passed"
     reasons: list[str] = []
+    searcher.unfinished = ""
     try:
         async with asyncio.timeout(seconds):
-            told = await _calls(session, entry, answering, results)
+            told = await _calls(session, entry, answering, results, searcher.found)
             if told is None:
                 for path, pattern in entry.files:
-                    told = await checking.file_difference(session, path, _placed(pattern, session), results)
+                    here = _placed(pattern, session)
+                    told = await checking.file_difference(session, path, here, results, searcher.found)
                     if told is not None:
                         reasons.append(told)
             else:
                 reasons.append(told)
     except TimeoutError:
         kind = "timeout"
-        reasons = [f"it was not over after {seconds:g} s; call {len(results) + 1} of {len(entry.calls)} was taken back"]
+        reasons = [f"it was not over after {seconds:g} s; {_under_way(entry, results, searcher)}"]
     else:
         if reasons:
             error = results[-1].error if results else None
@@ -68,7 +74,18 @@ async def play(session: Session, entry: Entry, answering: Answering, timeout_s: 
     return Outcome(entry, kind, tuple(reasons), tuple(results), time.monotonic() - begun)
 
 
-async def _calls(session: Session, entry: Entry, answering: Answering, results: list[CallResult]) -> str | None:
+def _under_way(entry: Entry, results: list[CallResult], searcher: Searcher) -> str:
+    """What an entry's time ended in."""
+    if searcher.unfinished:
+        return f"the search for the regular expression {quoted(searcher.unfinished)} took longer; simplify it"
+    if len(results) < len(entry.calls):
+        return f"call {len(results) + 1} of {len(entry.calls)} was taken back"
+    return "its calls were over, and what they came to was being looked at"
+
+
+async def _calls(
+    session: Session, entry: Entry, answering: Answering, results: list[CallResult], search: Search
+) -> str | None:
     """Plays the calls up to the first that is not as expected; how it is not."""
     for number, call in enumerate(entry.calls, 1):
         call = _call_here(call, session)
@@ -76,7 +93,7 @@ async def _calls(session: Session, entry: Entry, answering: Answering, results: 
         answering.calls[call_id] = call
         result = await session.call_json(call.tool, call.arguments, call_id=call_id)
         results.append(result)
-        told = await checking.difference(session, call, result)
+        told = await checking.difference(session, call, result, search)
         if told is not None:
             return told if len(entry.calls) == 1 else f"call {number} of {len(entry.calls)}: {told}"
     return None

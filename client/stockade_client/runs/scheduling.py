@@ -20,6 +20,7 @@ from stockade_client.errors import DaemonError, RequestRefused
 from stockade_client.runs.entries import CallsFile, Entry, Isolation
 from stockade_client.runs.outcomes import Outcome
 from stockade_client.runs.playing import Answering, play
+from stockade_client.runs.searching import Searcher
 
 _ATTEMPTS: Final = 2
 LEASE_S: Final = 60.0  # of a run's sessions: a run that is killed leaves its copies for so long at a shared daemon
@@ -138,11 +139,14 @@ class Run:
         approve = answering.asked if caller.answers_own_asks or not caller.name else None
         begun = time.monotonic()
         try:
-            async with daemon.session(
-                terms.workspace, terms.profile, approve=approve, workspace_view="copy", lease_s=lease_of(daemon)
-            ) as session:
+            async with (
+                Searcher() as searcher,
+                daemon.session(
+                    terms.workspace, terms.profile, approve=approve, workspace_view="copy", lease_s=lease_of(daemon)
+                ) as session,
+            ):
                 for entry in unit.entries:
-                    outcome = await play(session, entry, answering, terms.timeout_s)
+                    outcome = await play(session, entry, answering, terms.timeout_s, searcher)
                     now = time.monotonic()
                     self._spent[_key(entry)] = self._spent.get(_key(entry), 0.0) + now - begun
                     begun = now
