@@ -17,8 +17,10 @@ from tests.leaks import own_groups
 LEAKS = Path(__file__).parents[1] / "leaks.py"
 NAMESPACE = os.stat("/proc/self/ns/pid").st_ino
 JOIN = 'for each in $1; do echo 0 >"$each/cgroup.procs" || exit; done; shift; exec "$@"'
+UNSHARE = ("unshare", "--mount")
 
 _groups: list[str] = []  # below those of this process, where it may make some; everybody's daemons are beside them
+_apart: list[str] = []  # what has a command see no mounts but its own, where that can be
 
 
 def inside(*groups: str) -> list[str]:
@@ -26,26 +28,36 @@ def inside(*groups: str) -> list[str]:
     return ["sh", "-c", JOIN, "sh", " ".join(groups)]
 
 
+def works(*command: str) -> bool:
+    try:
+        return subprocess.run(command, stderr=subprocess.DEVNULL, check=False).returncode == 0
+    except FileNotFoundError:
+        return False
+
+
 @pytest.fixture(scope="module", autouse=True)
-def groups_of_our_own() -> Iterator[None]:
-    """The checker runs in control groups of its own: what daemons of others leave in these tests' is not its own."""
+def apart() -> Iterator[None]:
+    """The checker runs in control groups and with mounts of its own: what others, daemons and tests, leave and mount
+    at the same time is not its command's."""
+    if works(*UNSHARE, "true"):
+        _apart.extend(UNSHARE)
     for place in own_groups():
         group = f"{place}/leaks-{os.getpid()}"
         with contextlib.suppress(OSError):
             os.mkdir(group)
             # Some, as those of cpuset, have nobody in them before they are given more.
-            joining = subprocess.run([*inside(group), "true"], stderr=subprocess.DEVNULL, check=False)
-            if joining.returncode == 0:
+            if works(*inside(group), "true"):
                 _groups.append(group)
             else:
                 os.rmdir(group)
     yield
+    _apart.clear()
     while _groups:
         os.rmdir(_groups.pop())
 
 
 def leaks(*arguments: str, patience: float = 2.0) -> subprocess.CompletedProcess[str]:
-    command = [*inside(*_groups), sys.executable, str(LEAKS), "--patience", str(patience), *arguments]
+    command = [*_apart, *inside(*_groups), sys.executable, str(LEAKS), "--patience", str(patience), *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
 
@@ -199,7 +211,8 @@ def test_a_control_group_that_is_left_fails() -> None:
 
 def test_the_control_group_of_another_daemon_that_lives_is_not_the_commands() -> None:
     with another_daemon() as (_, path):
-        assert leaks(*python(f"import os; os.mkdir({path!r})"), patience=0.2).returncode == 0
+        done = leaks(*python(f"import os; os.mkdir({path!r})"), patience=0.2)
+        assert (done.returncode, done.stderr) == (0, "leaks: nothing left behind\n")
 
 
 def test_the_control_group_of_a_daemon_that_was_there_before_and_is_killed_meanwhile_is_not_the_commands() -> None:
@@ -221,15 +234,21 @@ def test_a_control_group_that_a_daemon_elsewhere_has_left_is_not_the_commands() 
     assert (done.returncode, done.stderr) == (0, "leaks: nothing left behind\n")
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
+needs_mounts = pytest.mark.skipif(not works(*UNSHARE, "mount", "-t", "tmpfs", "probe", "/mnt"), reason="needs to mount")
+
+
+@needs_mounts
 def test_a_mount_that_is_left_fails(tmp_path: Path) -> None:
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "probe", str(tmp_path)], check=False)
-    if mounted.returncode != 0:
-        pytest.skip("this host does not let root mount")
-    subprocess.run(["umount", str(tmp_path)], check=True)
-    try:
-        done = leaks("--", "mount", "-t", "tmpfs", "probe", str(tmp_path), patience=0.2)
-    finally:
-        subprocess.run(["umount", str(tmp_path)], check=True)
+    done = leaks("--", "mount", "-t", "tmpfs", "probe", str(tmp_path), patience=0.2)
     assert done.returncode == 1
     assert f"left behind: mount {tmp_path} (tmpfs)" in done.stderr
+    assert not os.path.ismount(tmp_path)
+
+
+@needs_mounts
+def test_a_mount_that_somebody_elsewhere_makes_meanwhile_is_not_the_commands(tmp_path: Path) -> None:
+    elsewhere = f"--mount=/proc/{os.getpid()}/ns/mnt"
+    done = leaks("--", "nsenter", elsewhere, "mount", "-t", "tmpfs", "probe", str(tmp_path), patience=0.2)
+    assert os.path.ismount(tmp_path)
+    subprocess.run(["umount", str(tmp_path)], check=True)
+    assert (done.returncode, done.stderr) == (0, "leaks: nothing left behind\n")
