@@ -95,7 +95,13 @@ class Planning:
         shown = self._shown.get(lower) if found.directory else None
         if shown is not None and digest(new) == shown.attributes:
             return False
-        old = attributes_at(self._survey.workspace, lower, self._marks)
+        try:
+            old = attributes_at(self._survey.workspace, lower, self._marks)
+        except PermissionError:
+            self._work.left_out.append(
+                (found.path, "its extended attributes stay: those of the workspace may not be read by the daemon's user")
+            )
+            return False
         if new == old:
             return False
         if shown is not None and digest(old) != shown.attributes:
