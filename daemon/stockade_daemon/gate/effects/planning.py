@@ -98,9 +98,8 @@ class Planning:
         try:
             old = attributes_at(self._survey.workspace, lower, self._marks)
         except PermissionError:
-            self._work.left_out.append(
-                (found.path, "its extended attributes stay: those of the workspace may not be read by the daemon's user")
-            )
+            why = "its extended attributes stay: the workspace's may not be read by the daemon's user"
+            self._work.left_out.append((found.path, why))
             return False
         if new == old:
             return False
