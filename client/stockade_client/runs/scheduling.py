@@ -19,6 +19,7 @@ from stockade_client.connection import Daemon
 from stockade_client.errors import DaemonError, RequestRefused
 from stockade_client.runs.entries import CallsFile, Entry, Isolation
 from stockade_client.runs.outcomes import Outcome
+from stockade_client.runs.places import Places
 from stockade_client.runs.playing import Answering, play
 from stockade_client.runs.searching import Searcher
 
@@ -145,8 +146,9 @@ class Run:
                     terms.workspace, terms.profile, approve=approve, workspace_view="copy", lease_s=lease_of(daemon)
                 ) as session,
             ):
+                places = Places(session.info.workspace)
                 for entry in unit.entries:
-                    outcome = await play(session, entry, answering, terms.timeout_s, searcher)
+                    outcome = await play(session, entry, answering, places, terms.timeout_s, searcher)
                     now = time.monotonic()
                     self._spent[_key(entry)] = self._spent.get(_key(entry), 0.0) + now - begun
                     begun = now
