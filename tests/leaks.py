@@ -10,7 +10,8 @@ command made counts, and that is told apart like this:
 * Temporary files: the command gets a TMPDIR of its own, which must be empty at the end but for what other programs are
   known to keep there (`KEPT`). In the places that it shares with others, new names of the product count, unless a
   process that is not the command's has them open.
-* Control groups: new ones of the product, except of a daemon that lives and is not the command's.
+* Control groups: new ones of the product below the group that the command was started in, except of a daemon that
+  lives and is not the command's.
 * Mounts: new ones in the mount namespace that the command was started in, except of other known programs. (Other
   namespaces live only as long as a process in them, and processes are counted.)
 
@@ -264,7 +265,9 @@ def _leftovers_now(before: Snapshot, tmpdir: str) -> list[str]:
         tops = {top for top in files.values() if any(each == top or each.startswith(top + "/") for each in held)}
         left += [f"file {path}" for path, top in sorted(files.items()) if top not in tops]
         left += [f"socket {path}" for path in sorted(sockets - held)]
-    left += [f"cgroup {path}" for path in sorted(set(_cgroups()) - before.cgroups)]
+    ours = {os.getpid(), *descendants()}
+    cgroups = (each for each in set(_cgroups()) - before.cgroups if not _of_another_daemon(each, ours))
+    left += [f"cgroup {path}" for path in sorted(cgroups)]
     return left
 
 
@@ -334,15 +337,13 @@ def _bound_sockets() -> dict[str, str]:
 
 def _cgroups() -> Iterator[str]:
     """Groups of daemons, stockade-PID-START-NAMESPACE-NUMBER; a worker's lies below one, which cannot go before it."""
-    ours = {os.getpid(), *descendants()}
-    for top in _own_groups():
+    for top in own_groups():
         for parent, directories, _ in os.walk(top):
-            directories[:] = [name for name in directories if not _of_another_daemon(name, ours)]
             yield from (path for name in directories if "stockade" in name and _can_be_ours(path := f"{parent}/{name}"))
 
 
-def _own_groups() -> Iterator[str]:
-    """Directories of the groups that the command is started in, one for each hierarchy: it makes none elsewhere."""
+def own_groups() -> Iterator[str]:
+    """Directories of the groups that this process is in, one for each hierarchy: it makes none elsewhere."""
     groups = [line.split(":", 2) for line in Path("/proc/self/cgroup").read_text().splitlines()]
     for line in Path("/proc/self/mountinfo").read_text(errors="surrogateescape").splitlines():
         fields = line.split(" ")
@@ -354,8 +355,9 @@ def _own_groups() -> Iterator[str]:
 
 
 def _of_another_daemon(group: str, ours: set[int]) -> bool:
-    """Whether the group's name gives pid and start time of a living process that is not the command's."""
-    prefix, _, rest = group.partition("-")
+    """Whether the name at the end of the group's path gives pid and start time of a living process that is not the
+    command's."""
+    prefix, _, rest = os.path.basename(group).partition("-")
     words = rest.split("-")
     if prefix != "stockade" or len(words) != 4 or not all(word.isdecimal() for word in words):
         return False

@@ -10,7 +10,7 @@ from typing import Literal
 from grpc import aio
 
 from stockade.v1 import calls_pb2, catalog_pb2, daemon_pb2, sessions_pb2
-from stockade_client import approvals, events, ids, places, profiles, wire
+from stockade_client import approvals, events, ids, leases, places, profiles, wire
 from stockade_client.addresses import ENVIRONMENT_VARIABLE, answers, network, socket_path
 from stockade_client.approvals import Approve, Ask
 from stockade_client.calls import LAST_TRY_S, Call
@@ -126,6 +126,7 @@ class Daemon:
         tightening: str = "",
         tools: Iterable[str] = (),
         workspace_view: Literal["itself", "copy"] = "itself",
+        lease_s: float = 0.0,
     ) -> AsyncIterator[Session]:
         """A session, open for as long as the block runs.
 
@@ -140,22 +141,28 @@ class Daemon:
         tools: names of the tools that the session offers and runs; for it there are no others. None: all of them.
         workspace_view: "copy": the session works on a copy of the workspace, which is gone with it.
         tightening: TOML with keys of a profile that narrow it for this session; what would widen it is refused.
+        lease_s: so many seconds (1 to 86400) after this program has gone without closing it, the daemon closes the
+            session. While the block runs, the lease is renewed; where that cannot be for so long, the session ends as
+            well, and what is asked of it then raises NotPossible. 0: it stays open.
 
         Raises NotFound, InvalidRequest, NotPermitted, AlreadyExists or NotPossible, with the remedy.
         """
-        opened = await self._open(workspace, profile, id, approval_policy, tightening, tools, workspace_view)
-        session = Session(self._link, opened)
+        request = await self._request(
+            workspace, profile, id, approval_policy, tightening, tools, workspace_view, lease_s
+        )
+        session = Session(self._link, await self._open(request, close=id is None))
         try:
-            if approve is None:
-                yield session
-            else:
-                async with approvals.answering(self._link, session.session_id, approve):
+            async with leases.renewed(self._link, request):
+                if approve is None:
                     yield session
+                else:
+                    async with approvals.answering(self._link, session.session_id, approve):
+                        yield session
         finally:
             if id is None:
                 await _close_on_the_way_out(session, self._link)
 
-    async def _open(
+    async def _request(
         self,
         workspace: str | os.PathLike[str] | None,
         profile: str | os.PathLike[str] | None,
@@ -164,17 +171,20 @@ class Daemon:
         tightening: str,
         tools: Iterable[str],
         workspace_view: str,
-    ) -> SessionInfo:
+        lease_s: float,
+    ) -> sessions_pb2.OpenSessionRequest:
         if workspace_view == "copy" and "workspace-copies" not in self.info.features:
             raise Incompatible(
                 f"the daemon (stockade {self.info.version}) knows no sessions on copies of a workspace; this client is "
                 f"stockade {wire.own_version()}: {wire.SAME_VERSION}"
             )
+        if lease_s:
+            self._link.need(leases.FEATURE, "end sessions whose client has gone (lease_s)")
         request = sessions_pb2.OpenSessionRequest(
             session_id=ids.new("session") if id is None else wire.said(id, "a session's id")
         )
         request.approval_policy, request.tightening = approval_policy, tightening.encode()
-        request.workspace_view = workspace_view
+        request.workspace_view, request.lease_s = workspace_view, lease_s
         request.tools.extend(wire.said(name, "a tool's name") for name in tools)
         if workspace is None or profile is None:
             if id is None:
@@ -182,6 +192,7 @@ class Daemon:
             known = await self.get_session(id)
             request.approval_policy = known.approval_policy
             request.workspace_view = known.workspace_view
+            request.lease_s = known.lease_s
             request.tightening = request.tightening or known.tightening.encode()
             if not request.tools:
                 request.tools.extend(known.tools)
@@ -189,12 +200,16 @@ class Daemon:
             profile = known.profile if profile is None else profile
         request.workspace = places.workspace(workspace)
         profiles.name(request, os.fspath(profile))
-        patience_s = COPY_S if workspace_view == "copy" else OPEN_S
+        return request
+
+    async def _open(self, request: sessions_pb2.OpenSessionRequest, *, close: bool) -> SessionInfo:
+        """`close`: it is closed again where it is not what was asked for."""
+        patience_s = COPY_S if request.workspace_view == "copy" else OPEN_S
         opened = await self._link.ask(self._link.sessions.Open, request, "open a session", wait_s=patience_s)
         try:
             self._check_kept(request, opened)
         except Incompatible:
-            if id is None:
+            if close:
                 await _close_on_the_way_out(Session(self._link, wire.session_of(opened)), self._link)
             raise
         return wire.session_of(opened)

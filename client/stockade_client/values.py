@@ -78,6 +78,7 @@ class SessionInfo:
     tools: tuple[str, ...] = ()  # names of those that it offers; empty: all
     principal: str = ""  # whose it is
     workspace_view: str = "itself"  # itself | copy: it works on a copy, which is gone with it
+    lease_s: float = 0.0  # seconds after which it ends where its client is gone; 0: never
 
 
 @dataclass(frozen=True, slots=True)

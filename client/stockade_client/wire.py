@@ -239,6 +239,7 @@ def session_of(message: sessions_pb2.Session) -> SessionInfo:
         tools=tuple(message.tools),
         principal=message.principal,
         workspace_view=message.workspace_view or "itself",
+        lease_s=message.lease_s,
     )
 
 

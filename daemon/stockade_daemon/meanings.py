@@ -58,12 +58,12 @@ OF_CODES: Final[dict[str, str]] = {
 # Keys: every type of event that the daemon records, in the order in which a session meets them.
 OF_EVENTS: Final[dict[str, str]] = {
     "session/opened": "a session begins: workspace, profile and its digest, approval policy, and `tools` where they "
-    "are fewer than all, `workspace_view` (`copy`) where it works on a copy",
+    "are fewer than all, `workspace_view` (`copy`) where it works on a copy, `lease_s` where it has a lease",
     "session/profile": "another version of its profile is in force for the next call: `name`, `digest`, `before`, "
     "`source`",
     "profile/refused": "an edit of its profile is refused: `name`, `reason`, `digest` of what calls are recorded "
     "under, and `calls`: `run` (the last good version stays), `refused` (this session cannot have the present one)",
-    "session/closed": "it has ended",
+    "session/closed": "it has ended; with `reason` where its lease has, and nobody asked for it",
     "tool/call": "a call was taken, before anything else happens: tool, arguments as they came, digest, its "
     "`turn` if it has one, the `parent` that has started it, `background` where it is a job, and the pending `card`",
     "call/profile": "pre-execute chose a narrower profile for this call: `digest`, `before`, and the `tightening`",

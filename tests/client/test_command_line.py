@@ -198,6 +198,28 @@ def test_a_session_goes_on_from_command_to_command(stockade: Stockade, workspace
     assert any("fs/committed" in line for line in of_call)
 
 
+def test_a_closed_session_is_named(stockade: Stockade, workspace: Path) -> None:
+    name = f"closed-{os.getpid()}-{workspace.name}"
+    assert stockade("call", "read", '{"path": "a.txt"}', "--session", name, "--profile", "dev").returncode == 0
+    assert stockade("stop", name).returncode == 0
+    for more in ((), ("--profile", "dev")):
+        done = stockade("call", "read", '{"path": "a.txt"}', "--session", name, *more)
+        assert done.returncode == 2
+        assert f"session '{name}' is closed, and no call goes on in it".encode() in done.stderr
+
+
+def test_a_job_that_would_end_with_the_command_is_not_started(stockade: Stockade, workspace: Path) -> None:
+    job = '{"command": "true", "background": true}'
+    done = stockade("call", "shell", job, "--profile", "dev")
+    assert done.returncode == 2
+    assert b"--session NAME with a running daemon" in done.stderr
+    name = f"jobs-{os.getpid()}-{workspace.name}"
+    done = stockade("call", "shell", job, "--profile", "dev", "--session", name, "--yes")
+    assert done.returncode == 0, done.stderr
+    assert b"runs in the background" in done.stdout
+    assert stockade("stop", name).returncode == 0
+
+
 def test_a_session_without_a_profile_to_open_it_says_so(stockade: Stockade) -> None:
     done = stockade("call", "read", "{}", "--session", "never-opened")
     assert done.returncode == 2

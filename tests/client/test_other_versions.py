@@ -1,7 +1,9 @@
 """Client and daemon of different versions: what both know works, and the rest has an error that says what to do."""
 
 import asyncio
+import os
 import socket as sockets
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -138,6 +140,59 @@ async def test_what_a_daemon_has_not_named_is_not_sent_to_it_and_says_so(
             assert str(raised.value).endswith(BOTH)
         assert sent == []
         assert [piece async for piece in call.output()] == [b"hello\n"]
+
+
+async def test_of_an_older_daemon_no_lease_is_asked_and_a_run_does_without(
+    address: str, socket: Path, workspace: Path, scratch: Path
+) -> None:
+    """It would leave the lease out, and open the session for good."""
+    leases: list[float] = []
+
+    def features(message: daemon_pb2.GetInfoResponse) -> None:
+        older(message)
+        message.features.append("workspace-copies")
+
+    asked = {
+        "Sessions/Open": changed(sessions_pb2.OpenSessionRequest, lambda request: leases.append(request.lease_s)),
+    }
+    answers = {"Daemon/GetInfo": changed(daemon_pb2.GetInfoResponse, features)}
+    async with another_version(address, socket, asked=asked, answers=answers) as there:
+        async with connect(there) as daemon:
+            with pytest.raises(Incompatible, match=rf"0\.0\.9, does not know how to end sessions whose.*{BOTH}"):
+                await anext(_sessions(daemon, workspace, {"lease_s": 60.0}))
+        assert leases == []
+        calls = scratch / f"{workspace.name}.jsonl"
+        calls.write_text('{"tool": "read", "args": {"path": "a.txt"}}\n')
+        arguments = ["run", str(calls), "--profile", "ci", "--workspace", str(workspace)]
+        run = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "stockade_client", *arguments, env={**os.environ, "STOCKADE_ADDRESS": there}
+        )
+        assert await run.wait() == 0
+    assert leases == [0.0, 0.0]
+
+
+async def test_a_lease_is_renewed_by_what_opens_nothing(address: str, socket: Path, workspace: Path) -> None:
+    """Where a daemon does not have the session any more, another one in its place would be empty."""
+    opened: list[sessions_pb2.OpenSessionRequest] = []
+    renewed = asyncio.Event()
+
+    def kept(request: sessions_pb2.OpenSessionRequest) -> None:
+        opened.append(sessions_pb2.OpenSessionRequest())
+        opened[-1].CopyFrom(request)
+        if len(opened) == 3:
+            renewed.set()
+
+    asked = {"Sessions/Open": changed(sessions_pb2.OpenSessionRequest, kept)}
+    async with (
+        another_version(address, socket, asked=asked) as there,
+        connect(there) as daemon,
+        daemon.session(workspace, "dev", tools=["read"], lease_s=2) as session,
+    ):
+        await renewed.wait()
+        assert (await session.call("read", path="a.txt")).ok
+    assert [each.renewal for each in opened] == [False, True, True]
+    opened[0].renewal = True
+    assert opened[1] == opened[2] == opened[0]
 
 
 async def test_of_an_older_daemon_that_tells_of_one_claim_that_one_is_shown_and_known_by_its_name(

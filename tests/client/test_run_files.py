@@ -41,7 +41,7 @@ FAULTS = [
     ('{"tool": "a", "args": {}, "raw": "{}"}', 27, '"raw"'),
     ('{"tool": "a", "answer": {"says": "x"}}', 15, '"answer" is true, false'),
     ('{"tool": "a", "files": {"b": 1}}', 25, "a file is expected"),
-    ('{"tool": "a", "files": {"b": {"$sha256": "12"}}}', 25, "64 digits"),
+    ('{"tool": "a", "files": {"b": {"$sha256": "12"}}}', 31, "64 digits"),
     ('{"tool": "a", "timeout_s": 0}', 15, "above 0"),
     ('{"isolation": "none"}', 2, '"entry" or "run"'),
     ("[1]", 1, "must be an object"),

@@ -26,7 +26,7 @@ async def recorded(stockaded: Stockaded, workspace: Path) -> list[Event]:
     stockaded.start()
     async with (
         connect(stockaded.address) as daemon,
-        daemon.session(workspace, "asking", id="first", approve=_yes) as session,
+        daemon.session(workspace, "asking", id="first", approve=_yes, lease_s=3600) as session,
     ):
         await _calls(session, workspace)
         await _changes(session, admin, tools)

@@ -67,6 +67,23 @@ async def test_a_command_may_shut_out_whoever_commits_what_it_did(served: Stocka
             assert differences(wanted, snapshot(workspace)) == [], (script, result)
 
 
+async def test_attributes_of_what_nobody_may_read_do_not_keep_it_from_being_replaced_or_written_to(
+    served: Stockaded, workspace: Path
+) -> None:
+    (workspace / "k").mkdir()
+    for name in ("shut", "k"):
+        os.chmod(workspace / name, 0o700)
+        os.setxattr(workspace / name, "user.a", b"1")
+    os.chmod(workspace / "shut", 0)
+    os.chmod(workspace / "k", 0o300)
+    async with opened(served, workspace, "keeping") as (_, session):
+        for number, script in enumerate(("echo new > n; mv -f n shut; chmod 600 shut", "echo new > k/new")):
+            wanted = directly(workspace, script, workspace.parent / f"direct-{number}")
+            result = await session.call("shell", command=script)
+            assert code(result) == "ok", (script, result.error)
+            assert differences(wanted, snapshot(workspace)) == [], (script, result)
+
+
 async def test_what_nobody_may_read_waits_for_an_answer_across_daemons(served: Stockaded, workspace: Path) -> None:
     script = "; ".join(SCRIPTS[each] for each in (0, 2, 4, 5, 6, 7))
     wanted = directly(workspace, script, workspace.parent / "direct")

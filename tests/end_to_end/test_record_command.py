@@ -1,6 +1,7 @@
 """`stockade record`: what a session did is played again, green, and differs exactly where the workspace does."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,8 @@ import pytest
 
 from stockade_client import Ask, connect
 from stockade_client.runs import patterns
+from stockade_client.runs.entries import EntryCall, Expected
+from stockade_client.runs.places import Places, as_expression, faults, put_in
 from stockade_client.runs.searching import Searcher
 from stockade_client.runs.volatile import pattern_of
 from tests.end_to_end.conftest import Stockade
@@ -95,7 +98,7 @@ VOLATILE: list[tuple[str, str, str]] = [
 
 @pytest.mark.parametrize(("recorded", "again", "other"), VOLATILE)
 async def test_what_is_not_the_same_twice_is_matched_and_nothing_else(recorded: str, again: str, other: str) -> None:
-    pattern: Any = pattern_of(recorded, "/w")
+    pattern: Any = pattern_of(recorded)
     assert set(pattern) == {"$regex"}
     assert list(patterns.faults(pattern, ())) == []
     async with Searcher() as searcher:
@@ -103,6 +106,27 @@ async def test_what_is_not_the_same_twice_is_matched_and_nothing_else(recorded: 
             assert await patterns.difference(pattern, text, "v", searcher.found) is None
         for text in (other, recorded + "x", "x" + recorded):
             assert await patterns.difference(pattern, text, "v", searcher.found) is not None
-    assert (
-        pattern_of("1.5 and 12:30 in 3 s of /w/a or /wide", "/w") == "1.5 and 12:30 in 3 s of ${workspace}/a or /wide"
-    )
+    text = "1.5 and 12:30 in 3 s of /w/a or /wide"
+    assert pattern_of(put_in(text, "/w", ())) == "1.5 and 12:30 in 3 s of ${workspace}/a or /wide"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "${workspace} $${workspace} $$${job 1} ${job 1} ${job x} $${job x} ${job } ${job",
+        "/w/job-1 job-2 job-10 12:30:15 of job-1, $ {",
+        '{"a": "/w"} \\ "${job 3}"',
+    ],
+)
+async def test_a_text_with_places_is_that_text_again_where_it_is_played(text: str) -> None:
+    """Elsewhere, and with jobs of other names: whatever the text says itself about places."""
+    placed = put_in(text, "/w", ["job-1", "job-2"])
+    assert list(faults(placed, ())) == []
+    names = {"/w": "/other/.place", "job-1": "job-a", "job-2": "job-b"}
+    wanted = re.sub(r"/w|job-1\b|job-2\b", lambda found: names[found[0]], text)
+    places = Places("/other/.place", ["job-a", "job-b"])
+    assert places.pattern(placed) == wanted
+    expression: Any = places.pattern({"$regex": rf"\A{as_expression(placed)}\Z"})
+    assert re.search(expression["$regex"], wanted)
+    call = EntryCall("t", json.dumps({"a": [placed]}).encode(), Expected(), None, 1, 1)
+    assert json.loads(places.call(call).arguments) == {"a": [wanted]}

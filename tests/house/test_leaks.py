@@ -1,18 +1,63 @@
 """The checker that fails where a command leaves something behind."""
 
+import contextlib
 import os
 import subprocess
 import sys
 import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from tests.leaks import own_groups
+
 LEAKS = Path(__file__).parents[1] / "leaks.py"
+NAMESPACE = os.stat("/proc/self/ns/pid").st_ino
+JOIN = 'for each in $1; do echo 0 >"$each/cgroup.procs" || exit; done; shift; exec "$@"'
+UNSHARE = ("unshare", "--mount")
+
+_groups: list[str] = []  # below those of this process, where it may make some; everybody's daemons are beside them
+_apart: list[str] = []  # what has a command see no mounts but its own, where that can be
+
+
+def inside(*groups: str) -> list[str]:
+    """What has the command behind it run in these groups."""
+    return ["sh", "-c", JOIN, "sh", " ".join(groups)]
+
+
+def works(*command: str) -> bool:
+    try:
+        return subprocess.run(command, stderr=subprocess.DEVNULL, check=False).returncode == 0
+    except FileNotFoundError:
+        return False
+
+
+@pytest.fixture(scope="module", autouse=True)
+def apart() -> Iterator[None]:
+    """The checker runs in control groups and with mounts of its own: what others, daemons and tests, leave and mount
+    at the same time is not its command's."""
+    if works(*UNSHARE, "true"):
+        _apart.extend(UNSHARE)
+    for place in own_groups():
+        group = f"{place}/leaks-{os.getpid()}"
+        with contextlib.suppress(OSError):
+            os.mkdir(group)
+            # Some, as those of cpuset, have nobody in them before they are given more.
+            if works(*inside(group), "true"):
+                _groups.append(group)
+            else:
+                os.rmdir(group)
+    yield
+    _apart.clear()
+    while _groups:
+        os.rmdir(_groups.pop())
 
 
 def leaks(*arguments: str, patience: float = 2.0) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(LEAKS), "--patience", str(patience), *arguments]
+    command = [*_apart, *inside(*_groups), sys.executable, str(LEAKS), "--patience", str(patience), *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
 
@@ -134,47 +179,76 @@ def test_a_next_start_that_fails_is_a_failure() -> None:
     assert "the next start ended with status 1: false" in done.stderr
 
 
-def group_of_a_daemon(pid: int, started: str, namespace: int) -> str:
+def group_of_a_daemon(pid: int, started: str, namespace: int = NAMESPACE) -> str:
     """The path of a control group named like that of such a daemon; skips where none can be made."""
-    name = f"stockade-{pid}-{started}-{namespace}-1"
-    for directory in ("/sys/fs/cgroup/pids", "/sys/fs/cgroup"):
-        if os.path.exists(f"{directory}/cgroup.procs"):
-            try:
-                os.mkdir(f"{directory}/{name}")
-            except OSError:
-                continue
-            os.rmdir(f"{directory}/{name}")
-            return f"{directory}/{name}"
-    pytest.skip("this user cannot make control groups here")
+    if not _groups:
+        pytest.skip("this user cannot make control groups here")
+    return f"{_groups[-1]}/stockade-{pid}-{started}-{namespace}-1"
 
 
-def test_a_control_group_that_is_left_fails_unless_its_daemon_is_another_that_lives() -> None:
-    namespace = os.stat("/proc/self/ns/pid").st_ino
+@contextmanager
+def another_daemon() -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+    """A process that lives, and the path of the control group that it would have as a daemon; the group is removed."""
     with subprocess.Popen(["/bin/sleep", "600"]) as other:
         try:
             started = Path(f"/proc/{other.pid}/stat").read_text().rpartition(")")[2].split()[19]
-            path = group_of_a_daemon(other.pid, started, namespace)
-            assert leaks(*python(f"import os; os.mkdir({path!r})"), patience=0.2).returncode == 0
-            os.rmdir(path)
+            path = group_of_a_daemon(other.pid, started)
+            try:
+                yield other, path
+            finally:
+                os.rmdir(path)
         finally:
             other.kill()
-    # Of another pid namespace: a daemon that starts just now would remove that of a dead one of ours.
-    path = group_of_a_daemon(0, "0", namespace + os.getpid())
+
+
+def test_a_control_group_that_is_left_fails() -> None:
+    path = group_of_a_daemon(0, "0", NAMESPACE + os.getpid())
     done = leaks(*python(f"import os; os.mkdir({path!r})"), patience=0.2)
     os.rmdir(path)
     assert done.returncode == 1
     assert f"left behind: cgroup {path}" in done.stderr
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
+def test_the_control_group_of_another_daemon_that_lives_is_not_the_commands() -> None:
+    with another_daemon() as (_, path):
+        done = leaks(*python(f"import os; os.mkdir({path!r})"), patience=0.2)
+        assert (done.returncode, done.stderr) == (0, "leaks: nothing left behind\n")
+
+
+def test_the_control_group_of_a_daemon_that_was_there_before_and_is_killed_meanwhile_is_not_the_commands() -> None:
+    with another_daemon() as (other, path):
+        os.mkdir(path)
+        reaping = threading.Thread(target=other.wait)
+        reaping.start()
+        kill = f"import os; os.kill({other.pid}, 9)\nwhile os.path.exists('/proc/{other.pid}'): pass"
+        done = leaks(*python(kill), patience=0.2)
+        reaping.join()
+        assert (done.returncode, done.stderr) == (0, "leaks: nothing left behind\n")
+
+
+def test_a_control_group_that_a_daemon_elsewhere_has_left_is_not_the_commands() -> None:
+    inside = Path(group_of_a_daemon(0, "0", NAMESPACE + os.getpid()))
+    beside = inside.parent.parent / inside.name
+    done = leaks(*python(f"import os; os.mkdir({str(beside)!r})"), patience=0.2)
+    beside.rmdir()
+    assert (done.returncode, done.stderr) == (0, "leaks: nothing left behind\n")
+
+
+needs_mounts = pytest.mark.skipif(not works(*UNSHARE, "mount", "-t", "tmpfs", "probe", "/mnt"), reason="needs to mount")
+
+
+@needs_mounts
 def test_a_mount_that_is_left_fails(tmp_path: Path) -> None:
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "probe", str(tmp_path)], check=False)
-    if mounted.returncode != 0:
-        pytest.skip("this host does not let root mount")
-    subprocess.run(["umount", str(tmp_path)], check=True)
-    try:
-        done = leaks("--", "mount", "-t", "tmpfs", "probe", str(tmp_path), patience=0.2)
-    finally:
-        subprocess.run(["umount", str(tmp_path)], check=True)
+    done = leaks("--", "mount", "-t", "tmpfs", "probe", str(tmp_path), patience=0.2)
     assert done.returncode == 1
     assert f"left behind: mount {tmp_path} (tmpfs)" in done.stderr
+    assert not os.path.ismount(tmp_path)
+
+
+@needs_mounts
+def test_a_mount_that_somebody_elsewhere_makes_meanwhile_is_not_the_commands(tmp_path: Path) -> None:
+    elsewhere = f"--mount=/proc/{os.getpid()}/ns/mnt"
+    done = leaks("--", "nsenter", elsewhere, "mount", "-t", "tmpfs", "probe", str(tmp_path), patience=0.2)
+    assert os.path.ismount(tmp_path)
+    subprocess.run(["umount", str(tmp_path)], check=True)
+    assert (done.returncode, done.stderr) == (0, "leaks: nothing left behind\n")

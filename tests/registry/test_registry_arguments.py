@@ -67,7 +67,7 @@ def test_empty_text_means_no_arguments() -> None:
         ('{"path": "a", "offset": 1e2}', "$.offset is 100.0: write an integer"),
         ({"path": 1}, "$.path must be text, not 1"),
         ({"path": ["a"]}, "$.path must be text, not a list"),
-        ({"path": ""}, "$.path must not be empty"),
+        ({"path": ""}, "$.path must not be empty. Correct them"),
         ({"path": "a\0b"}, "$.path must not contain a NUL character"),
         ({"path": "a\n\0"}, "$.path must not contain a NUL character"),
         ({"pth": "a"}, "unknown argument 'pth': did you mean 'path'?"),
@@ -102,7 +102,7 @@ def test_what_does_not_fit_read_is_refused_in_plain_words(arguments: Any, words:
         ),
         (
             {"path": "a", "old_string": "x", "new_string": "y", "replaceAll": True},
-            "unknown argument 'replaceAll': did you mean 'replace_all'?",
+            "unknown argument 'replaceAll': did you mean 'replace_all'? Correct them",
         ),
     ],
 )

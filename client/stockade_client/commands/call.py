@@ -67,6 +67,11 @@ def command(
     if profile is None and session_id is None:
         raise click.UsageError("give --profile NAME|FILE, or --session NAME to go on in a session")
     text = sys.stdin.buffer.read() if arguments == "-" else arguments.encode("utf-8", "surrogateescape")
+    if session_id is None and _starts_a_job(tool, text):
+        raise click.UsageError(
+            "a job in the background ends with its session, and without --session that is when this command ends: use "
+            "--session NAME with a running daemon (`stockaded serve`)"
+        )
 
     async def body() -> int:
         source = a_daemon() if session_id is None else the_running_daemon("--session")
@@ -103,14 +108,27 @@ async def _where(
     if session_id is None:
         return workspace or ".", profile
     try:
-        await daemon.get_session(session_id)
+        found = await daemon.get_session(session_id)
     except client.NotFound:
         if profile is None:
             raise client.InvalidRequest(
                 f"there is no session {session_id!r} yet; give --profile (and --workspace) to open it"
             ) from None
         return workspace or ".", profile
+    if found.state == "closed":
+        raise client.InvalidRequest(
+            f"session {session_id!r} is closed, and no call goes on in it; name another one, with --profile to open it"
+        )
     return workspace, profile
+
+
+def _starts_a_job(tool: str, text: bytes) -> bool:
+    """Whether a command is to go on in the background. What is no JSON the daemon refuses, with reasons."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return False
+    return tool == "shell" and isinstance(value, dict) and value.get("background") is True
 
 
 def show(result: "client.CallResult", *, as_json: bool) -> None:

@@ -22,8 +22,9 @@ def command(session_id: str) -> None:
 
     A call is a line; all share one session and one copy of the workspace, in their order, when they are played. They
     want the workspace as it was when the session began. Times, durations, addresses of memory and names of temporary
-    files are matched as such, and the workspace's path as the place ${workspace}; what people answered is answered
-    again. Left out, with a line on stderr, are calls without a result, and those whose outcome nobody can repeat.
+    files are matched as such, the workspace's path as the place ${workspace}, names of jobs as ${job 1} and so on; what
+    people answered is answered again. Left out, with a line on stderr, are calls without a result, those whose outcome
+    nobody can repeat, and outputs of which not all was kept.
 
     Exit status: 0 ok, 2 there is no such session, 3 daemon or infrastructure.
     """
@@ -34,9 +35,9 @@ def command(session_id: str) -> None:
             print(HEADER, flush=True)
             async with aclosing(lines_of(daemon, session)) as lines:
                 async for line in lines:
-                    if line.left_out:
-                        complain(f"left out: {line.left_out}")
-                    else:
+                    for each in line.left_out:
+                        complain(f"left out: {each}")
+                    if line.text:
                         print(line.text, flush=True)
         return OK
 

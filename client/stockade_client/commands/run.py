@@ -15,7 +15,7 @@ from stockade_client.commands.running import FAILED, INFRASTRUCTURE, OK, USAGE, 
 from stockade_client.runs import junit, reading
 from stockade_client.runs.entries import CallsFile, Fault
 from stockade_client.runs.outcomes import Outcome
-from stockade_client.runs.scheduling import Run, Terms, units
+from stockade_client.runs.scheduling import Run, Terms, lease_of, units
 from stockade_client.runs.telling import Telling, counted, tell_faults
 from stockade_client.streams import complain
 
@@ -177,7 +177,7 @@ async def _examined(
     daemon: "client.Daemon", workspace: str, profile: str, files: list[CallsFile]
 ) -> tuple[dict[str, str], list[Fault]]:
     """What a report says of the run, and the calls that cannot be. Raises where no session can be opened."""
-    async with daemon.session(workspace, profile) as session:
+    async with daemon.session(workspace, profile, lease_s=lease_of(daemon)) as session:
         info = session.info
         tools = [each.name for each in await session.tools()]
     codes = [each.code for each in (await daemon.catalog()).errors]

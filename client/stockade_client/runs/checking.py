@@ -1,17 +1,12 @@
 """What a call came to beside what it was expected to come to."""
 
-from typing import Final
-
-from stockade_client.calls import Part
 from stockade_client.results import CallResult, Failure, Json
-from stockade_client.runs import patterns
+from stockade_client.runs import patterns, printed
 from stockade_client.runs.entries import EntryCall, Expected
 from stockade_client.runs.outcomes import INFRASTRUCTURE, Difference
 from stockade_client.runs.patterns import Search
+from stockade_client.runs.printed import STREAMS
 from stockade_client.session import Session
-
-_STREAMS: Final[tuple[Part, ...]] = ("stdout", "stderr")
-_SHOWN: Final = 64 * 1024  # bytes of a stream that are whole in a value
 
 
 async def difference(session: Session, call: EntryCall, result: CallResult, search: Search) -> Difference | None:
@@ -48,7 +43,7 @@ async def _told(session: Session, call: EntryCall, result: CallResult, search: S
         if expected.domain is not None and error.domain != expected.domain:
             return f"the error's domain should be {expected.domain} and is {error.domain} ({error})"
     for name, pattern in expected.parts:
-        if name in _STREAMS and pattern is not None and not isinstance(result.field(name), str):
+        if name in STREAMS and pattern is not None and not isinstance(result.field(name), str):
             return f"{call.tool} should have {name}, and its result has none"
         told = await _part_difference(session, result, pattern, name, search)
         if told is not None:
@@ -60,29 +55,18 @@ async def _part_difference(
     session: Session, result: CallResult, pattern: Json, name: str, search: Search
 ) -> str | None:
     found = _part(result, name)
-    searched = [name] if name in _STREAMS and patterns.searches(pattern) else []
+    searched = [name] if name in STREAMS and patterns.searches(pattern) else []
     if name == "value" and isinstance(pattern, dict) and isinstance(found, dict):
-        searched = [each for each in _STREAMS if patterns.searches(pattern.get(each))]
+        searched = [each for each in STREAMS if patterns.searches(pattern.get(each))]
     for stream in searched:
-        if not _cut(result, stream):
+        if not printed.cut(result, stream):
             continue
-        kept, printed = result.field(f"{stream}_kept"), result.field(f"{stream}_bytes")
-        if kept != printed:
-            return f"{name} cannot be told: of {stream}, {kept} of {printed} bytes were kept, and not the middle"
-        whole = await _whole(session, result, stream)
+        if not printed.kept(result, stream):
+            kept = f"{result.field(f'{stream}_kept')} of {result.field(f'{stream}_bytes')} bytes were kept"
+            return f"{name} cannot be told: of {stream}, {kept}, and not the middle"
+        whole = await printed.whole(session.job(result.call_id), stream)
         found = {**found, stream: whole} if isinstance(found, dict) else whole
     return await patterns.difference(pattern, found, name, search)
-
-
-def _cut(result: CallResult, stream: str) -> bool:
-    """Whether the value of a command leaves out the middle of what it printed."""
-    shown, printed = result.field(stream), result.field(f"{stream}_bytes")
-    return isinstance(shown, str) and isinstance(printed, int) and printed > _SHOWN
-
-
-async def _whole(session: Session, result: CallResult, stream: Part) -> str:
-    async with session.job(result.call_id).output(part=stream, follow=False) as pieces:
-        return b"".join([piece async for piece in pieces]).decode("utf-8", "replace")
 
 
 def _status(call: EntryCall, result: CallResult) -> str | None:
@@ -93,10 +77,10 @@ def _status(call: EntryCall, result: CallResult) -> str | None:
     if status == wanted:
         return None
     came = f"is {status}" if status is not None else f"there is none: signal {signal} ended it"
-    printed = "\n".join(
+    said = "\n".join(
         text.strip()[-2000:] for text in (result.field("stdout"), result.field("stderr")) if isinstance(text, str)
     ).strip()
-    return f"the exit status should be {wanted} and {came}" + (f"; it printed\n{printed}" if printed else "")
+    return f"the exit status should be {wanted} and {came}" + (f"; it printed\n{said}" if said else "")
 
 
 def _part(result: CallResult, name: str) -> Json:

@@ -1,13 +1,11 @@
 """Entries: what a line of a file of calls says. docs/ci.md is the manual of the format."""
 
 from dataclasses import dataclass, field
-from typing import Final, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from stockade_client.results import Json
 
 Isolation: TypeAlias = Literal["entry", "run"]
-
-WORKSPACE: Final = "${workspace}"  # in any text: the workspace's absolute path
 
 
 @dataclass(frozen=True, slots=True)

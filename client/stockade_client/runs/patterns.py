@@ -8,11 +8,13 @@ text, number, true, false, null    the same value
 {"$contains": text or [texts]}     a text with each of these in it, or a list with such an element
 {"$lacks": text or [texts]}        one without any of these; what is neither text nor list does not match
 {"$regex": text}                   a text in which this is found (Python's re, ^ and $ at every line)
+{"$sha256": digest}                a text whose UTF-8 has this SHA-256, in lower-case hexadecimal
 
 Several `$` keys in one object all hold.
 """
 
 import difflib
+import hashlib
 import json
 import re
 from collections.abc import Awaitable, Callable, Iterator
@@ -25,7 +27,8 @@ from stockade_client.runs.searching import Unsearched, quoted
 # Whether a regular expression is found in a text. Raises Unsearched.
 Search: TypeAlias = Callable[[str, str], Awaitable[bool]]
 
-KEYS: Final = ("$any", "$equals", "$contains", "$lacks", "$regex")
+KEYS: Final = ("$any", "$equals", "$contains", "$lacks", "$regex", "$sha256")
+_DIGEST: Final = re.compile("[0-9a-f]{64}")
 _MOST: Final = 2000  # characters of a value in a difference
 _MOST_LINES: Final = 60
 _LONGEST: Final = 200  # of a value that stands in a sentence
@@ -57,6 +60,9 @@ def _wrong(key: str, given: Json) -> Iterator[str]:
         yield '$any takes true alone: {"$any": true}'
     elif key in ("$contains", "$lacks") and not _texts(given):
         yield f"{key} takes a text or a list of texts"
+    elif key == "$sha256":
+        if not isinstance(given, str) or not _DIGEST.fullmatch(given):
+            yield "$sha256 takes 64 digits in lower-case hexadecimal"
     elif key == "$regex":
         if not isinstance(given, str):
             yield "$regex takes a text"
@@ -108,7 +114,7 @@ async def difference(pattern: Json, found: Json, at: str, search: Search) -> str
 
 def searches(pattern: Json) -> bool:
     """Whether it looks for something in a text: such a pattern is of the whole text."""
-    return isinstance(pattern, dict) and any(key in pattern for key in ("$contains", "$lacks", "$regex"))
+    return isinstance(pattern, dict) and any(key in pattern for key in ("$contains", "$lacks", "$regex", "$sha256"))
 
 
 def _same(one: Json, other: Json) -> bool:
@@ -133,12 +139,21 @@ async def _unmatched(key: str, given: Json, found: Json, at: str, search: Search
         except Unsearched as why:
             return f"{at} cannot be searched for the regular expression {expression}: {why}"
         return f"{at} should match the regular expression {expression} and is {_told(found)}"
+    if key == "$sha256":
+        digest = sha256(found) if isinstance(found, str) else None
+        has = "" if digest is None else f"has {digest}, and "
+        return None if digest == given else f"{at} should have the SHA-256 {given} and {has}is {_told(found)}"
     wanted = given if isinstance(given, list) else [given]
     for each in wanted:
         held = isinstance(found, str | list) and (isinstance(found, list) or isinstance(each, str)) and each in found
         if not isinstance(found, str | list) or held != (key == "$contains"):
             return f"{at} should {'' if key == '$contains' else 'not '}contain {_shown(each)} and is {_told(found)}"
     return None
+
+
+def sha256(text: str) -> str:
+    """Of the text in UTF-8, lower-case hexadecimal."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _unlike(pattern: Json, found: Json, at: str) -> str:

@@ -1,8 +1,6 @@
 """Plays entries in a session: each call, what it came to, and the files afterwards."""
 
 import asyncio
-import json
-import re
 import time
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
@@ -10,15 +8,15 @@ from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
 from stockade_client.approvals import Ask
-from stockade_client.results import CallResult, Json
+from stockade_client.results import CallResult
 from stockade_client.runs import checking, looking
-from stockade_client.runs.entries import WORKSPACE, Entry, EntryCall, Expected
+from stockade_client.runs.entries import Entry, EntryCall
 from stockade_client.runs.outcomes import Difference, Kind, Outcome
 from stockade_client.runs.patterns import Search
+from stockade_client.runs.places import Places, Unplaced
 from stockade_client.runs.searching import Searcher, quoted
 from stockade_client.session import Session
 
-_PLACE: Final = re.compile(r"\$?\$\{workspace\}")
 NOBODY: Final = 'the entry has no answer to this ask: give its call an "answer", or run with --yes'
 
 Opened: TypeAlias = Callable[["Answering"], AbstractAsyncContextManager[Session]]
@@ -44,7 +42,12 @@ class Answering:
 
 
 async def play(
-    session: Session, entry: Entry, answering: Answering, timeout_s: float | None, searcher: Searcher
+    session: Session,
+    entry: Entry,
+    answering: Answering,
+    places: Places,
+    timeout_s: float | None,
+    searcher: Searcher,
 ) -> Outcome:
     """Raises DaemonError where the daemon is gone, and lets a cancellation through when its calls are taken back."""
     results: list[CallResult] = []
@@ -55,12 +58,15 @@ async def play(
     searcher.unfinished = ""
     try:
         async with asyncio.timeout(seconds):
-            found += await _calls(session, entry, answering, results, searcher.found)
+            found += await _calls(session, entry, answering, places, results, searcher.found)
             if not found:
-                found += await _files(session, entry, results, searcher.found)
+                found += await _files(session, entry, places, results, searcher.found)
     except TimeoutError:
         kind = "timeout"
         found = [Difference(f"it was not over after {seconds:g} s; {_under_way(entry, results, searcher)}")]
+    except Unplaced as why:
+        kind = "failed"
+        found = [Difference(str(why))]
     else:
         if found:
             kind = "infrastructure" if found[0].of_infrastructure else "failed"
@@ -78,15 +84,21 @@ def _under_way(entry: Entry, results: list[CallResult], searcher: Searcher) -> s
 
 
 async def _calls(
-    session: Session, entry: Entry, answering: Answering, results: list[CallResult], search: Search
+    session: Session,
+    entry: Entry,
+    answering: Answering,
+    places: Places,
+    results: list[CallResult],
+    search: Search,
 ) -> list[Difference]:
     """Plays the calls up to the first that is not as expected; how it is not."""
     for number, call in enumerate(entry.calls, 1):
-        call = _call_here(call, session)
+        call = places.call(call)
         call_id = f"{entry.line}.{number}"
         answering.calls[call_id] = call
         result = await session.call_json(call.tool, call.arguments, call_id=call_id)
         results.append(result)
+        places.came(result)
         told = await checking.difference(session, call, result, search)
         if told is not None:
             where = "" if len(entry.calls) == 1 else f"call {number} of {len(entry.calls)}: "
@@ -94,52 +106,16 @@ async def _calls(
     return []
 
 
-async def _files(session: Session, entry: Entry, results: list[CallResult], search: Search) -> list[Difference]:
+async def _files(
+    session: Session, entry: Entry, places: Places, results: list[CallResult], search: Search
+) -> list[Difference]:
     """How the files are not as expected. A look that meets a fault of what it runs on is the last, and all that is
     told: what else differs may come of it."""
     found = []
     for path, pattern in entry.files:
-        told = await looking.file_difference(session, path, _placed(pattern, session), results, search)
+        told = await looking.file_difference(session, path, places.pattern(pattern), results, search)
         if told is not None and told.of_infrastructure:
             return [told]
         if told is not None:
             found.append(told)
     return found
-
-
-def _call_here(call: EntryCall, session: Session) -> EntryCall:
-    """The call with this workspace's path where its texts name the place."""
-    if WORKSPACE.encode() not in call.arguments and not any(_has_place(each) for _, each in call.expected.parts):
-        return call
-    text = call.arguments.decode("utf-8", "surrogatepass")
-    # In JSON text: what a path may need there is an escape.
-    escaped = json.dumps(session.info.workspace, ensure_ascii=False)[1:-1]
-    arguments = _PLACE.sub(lambda found: _there(found[0], escaped), text).encode("utf-8", "surrogatepass")
-    expected = call.expected
-    parts = tuple((name, _placed(pattern, session)) for name, pattern in expected.parts)
-    here = Expected(expected.ok, expected.code, expected.domain, expected.exit_code, parts)
-    return EntryCall(call.tool, arguments, here, call.answer, call.line, call.column)
-
-
-def _has_place(pattern: Json) -> bool:
-    if isinstance(pattern, list):
-        return any(map(_has_place, pattern))
-    if isinstance(pattern, dict):
-        return any(map(_has_place, pattern.values()))
-    return isinstance(pattern, str) and WORKSPACE in pattern
-
-
-def _placed(pattern: Json, session: Session, *, quoted: bool = False) -> Json:
-    """The pattern with the workspace's path where it names the place."""
-    if isinstance(pattern, list):
-        return [_placed(each, session) for each in pattern]
-    if isinstance(pattern, dict):
-        return {key: _placed(each, session, quoted=key == "$regex") for key, each in pattern.items()}
-    if not isinstance(pattern, str):
-        return pattern
-    path = session.info.workspace
-    return _PLACE.sub(lambda found: _there(found[0], re.escape(path) if quoted else path), pattern)
-
-
-def _there(found: str, path: str) -> str:
-    return WORKSPACE if found.startswith("$$") else path

@@ -3,7 +3,6 @@
 import difflib
 import json
 import os
-import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path as FilePath
 from typing import Final, NoReturn
@@ -11,7 +10,7 @@ from typing import Final, NoReturn
 from stockade_client import regular_file
 from stockade_client.errors import InvalidRequest
 from stockade_client.results import Json
-from stockade_client.runs import patterns
+from stockade_client.runs import patterns, places
 from stockade_client.runs.entries import Answer, CallsFile, Entry, EntryCall, Expected, Fault, Isolation
 from stockade_client.runs.located import Located, Misread, Path, parse
 
@@ -21,7 +20,6 @@ _ONE: Final = ("tool", "args", "raw", "answer", "expect")
 _ENTRY: Final = ("name", "calls", *_ONE, "files", "timeout_s")
 _TEXTS: Final = ("stdout", "stderr", "text", "value")
 _EXPECT: Final = ("ok", "error", "exit_code", *_TEXTS)
-_DIGEST: Final = re.compile("[0-9a-f]{64}")
 _ERROR: Final = ("code", "domain", "message")
 
 
@@ -140,9 +138,9 @@ class _Line:
 
     def _file_pattern(self, pattern: Json, path: Path) -> None:
         if isinstance(pattern, dict) and "$sha256" in pattern:
-            digest = pattern["$sha256"]
-            if len(pattern) != 1 or not isinstance(digest, str) or not _DIGEST.fullmatch(digest):
-                self.fault(path, "$sha256 stands alone, with 64 digits in lower-case hexadecimal")
+            if len(pattern) != 1:
+                self.fault(path, "of a file, $sha256 stands alone")
+            self._pattern(pattern, path)
             return
         if pattern is not None and not isinstance(pattern, str) and not patterns.is_matcher(pattern):
             self.fault(path, "a file is expected to be a text, to match a pattern with $, or (null) not to be there")
@@ -167,7 +165,9 @@ class _Line:
             self.fault((*path, "raw"), 'a call has "args", or "raw" (the text of arguments as a model wrote it)')
         if "raw" in call:
             arguments = self._text(call["raw"], (*path, "raw"))
+            self._places(arguments, (*path, "raw"))
         else:
+            self._places(call.get("args", {}), (*path, "args"))
             if not isinstance(call.get("args", {}), dict):
                 self.note((*path, "args"), '"args" is an object; a text of arguments as a model wrote it is "raw"')
             arguments = json.dumps(call.get("args", {}), ensure_ascii=False, separators=(",", ":"))
@@ -217,7 +217,11 @@ class _Line:
         return Expected(ok, code, domain, "any" if status == "any" else int(str(status)), tuple(parts))
 
     def _pattern(self, value: Json, path: Path) -> None:
-        for place, reason in patterns.faults(value, path):
+        for place, reason in (*patterns.faults(value, path), *places.faults(value, path)):
+            self.note(place, reason)
+
+    def _places(self, value: Json, path: Path) -> None:
+        for place, reason in places.faults(value, path):
             self.note(place, reason)
 
     def _object(self, value: Json, path: Path, known: tuple[str, ...]) -> dict[str, Json]:

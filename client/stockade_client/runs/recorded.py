@@ -1,15 +1,18 @@
 """A session as a file of calls: what it did, in order, with its results as expectations."""
 
 import json
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from stockade_client.calls import Part
 from stockade_client.connection import Daemon
 from stockade_client.results import CallResult, Json
+from stockade_client.runs import printed
+from stockade_client.runs.expecting import Expecting
 from stockade_client.runs.located import Misread, parse
 from stockade_client.runs.outcomes import INFRASTRUCTURE
-from stockade_client.runs.volatile import pattern_of, placed
+from stockade_client.runs.printed import STREAMS
 from stockade_client.values import Event, SessionInfo
 from stockade_client.visible import one_line
 
@@ -19,10 +22,10 @@ _TITLE: Final = 80
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of the file, or why a call is not in it."""
+    """A line of the file, or why a call is not in it, or what of it is not."""
 
     text: str
-    left_out: str = ""
+    left_out: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -44,15 +47,26 @@ async def lines_of(daemon: Daemon, session: SessionInfo) -> AsyncGenerator[Line,
             elif event.type == "tool/result" and event.call_id in calls:
                 calls[event.call_id].settled = True
     number = 0
+    expecting = Expecting(session.workspace)
     for call_id, call in calls.items():
         if call.taken.body.get("parent") is not None:
             continue  # a job, which the call that has started it starts again
         number += 1
         if not call.settled:
-            yield Line("", f"call {call_id} has no result yet")
+            yield _left_out(f"call {call_id} has no result yet")
             continue
-        result = await daemon.call(session.session_id, call_id, str(call.taken.body.get("tool"))).result()
-        yield _line(number, call, result, session.workspace)
+        taken = daemon.call(session.session_id, call_id, str(call.taken.body.get("tool")))
+        result = await taken.result()
+        # One at a time: what a command printed may be large.
+        cut = [each for each in STREAMS if printed.cut(result, each)]
+        whole = {each: await printed.whole(taken, each) for each in cut if printed.kept(result, each)}
+        line = _line(number, call, result, expecting, whole)
+        lost = (f"what call {call_id} printed to {each}, which was not kept whole" for each in cut if each not in whole)
+        yield Line(line.text, (*line.left_out, *lost) if line.text else line.left_out)
+
+
+def _left_out(why: str) -> Line:
+    return Line("", (why,))
 
 
 def _answer(event: Event) -> Json:
@@ -64,69 +78,27 @@ def _answer(event: Event) -> Json:
     return None
 
 
-def _line(number: int, call: _Call, result: CallResult, workspace: str) -> Line:
+def _line(number: int, call: _Call, result: CallResult, expecting: Expecting, whole: Mapping[Part, str]) -> Line:
     body = call.taken.body
     if result.error is not None and result.error.domain in INFRASTRUCTURE:
-        return Line("", f"call {call.taken.call_id} ended with {result.error.code}, which nobody can repeat")
+        return _left_out(f"call {call.taken.call_id} ended with {result.error.code}, which nobody can repeat")
     arguments = body.get("arguments")
     if not isinstance(arguments, str):
-        return Line("", f"the arguments of call {call.taken.call_id} are no UTF-8, or too long to be recorded with it")
+        why = "are no UTF-8, or too long to be recorded with it"
+        return _left_out(f"the arguments of call {call.taken.call_id} {why}")
     card = body.get("card")
     title = card.get("title") if isinstance(card, dict) else None
-    name = one_line(placed(str(title or result.tool), workspace), _TITLE)
-    line: dict[str, Json] = {"name": f"{number:03} {name}", "tool": result.tool, **_arguments(arguments, workspace)}
+    name = one_line(expecting.placed(str(title or result.tool)), _TITLE)
+    line: dict[str, Json] = {"name": f"{number:03} {name}", "tool": result.tool, **_arguments(arguments, expecting)}
     if call.answer is not None:
         line["answer"] = call.answer
-    line["expect"] = expectation(result, workspace)
+    line["expect"] = expecting.of(line.get("args"), result, whole)
     return Line(json.dumps(line, ensure_ascii=False))
 
 
-def _arguments(text: str, workspace: str) -> dict[str, Json]:
+def _arguments(text: str, expecting: Expecting) -> dict[str, Json]:
     try:
         value = parse(text or "{}").value
     except Misread:
-        return {"raw": placed(text, workspace)}
-    if not isinstance(value, dict):
-        return {"raw": placed(text, workspace)}
-    return {"args": _placed(value, workspace)}
-
-
-def _placed(value: Json, workspace: str) -> Json:
-    if isinstance(value, list):
-        return [_placed(each, workspace) for each in value]
-    if isinstance(value, dict):
-        return {key: _placed(each, workspace) for key, each in value.items()}
-    return placed(value, workspace) if isinstance(value, str) else value
-
-
-def expectation(result: CallResult, workspace: str) -> dict[str, Json]:
-    """What is to be expected of the same call at another time: all of its value but what is not the same twice."""
-    if result.error is not None:
-        return {"error": result.error.code}
-    value = result.value
-    if not isinstance(value, dict):
-        return (
-            {"text": pattern_of(result.text, workspace)} if value is None else {"value": pattern_of(value, workspace)}
-        )
-    if "exit_code" not in value:
-        return {"value": pattern_of(value, workspace)}
-    expect: dict[str, Json] = {}
-    if value["exit_code"] != 0:
-        expect["exit_code"] = "any" if value["exit_code"] is None else value["exit_code"]
-    for name in ("stdout", "stderr"):
-        if isinstance(value.get(name), str):
-            expect[name] = pattern_of(value[name], workspace)
-    effects = value.get("effects")
-    more: dict[str, Json] = {}
-    if isinstance(effects, list):
-        more["effects"] = [pattern_of(_told(each), workspace) for each in effects]
-    if value.get("signal") is not None:
-        more["signal"] = value["signal"]
-    return expect | ({"value": more} if more else {})
-
-
-def _told(effect: Json) -> Json:
-    """Path and change; the size may be of what is not the same twice."""
-    return (
-        {key: each for key, each in effect.items() if key in ("path", "change")} if isinstance(effect, dict) else effect
-    )
+        return {"raw": expecting.placed(text)}
+    return {"args": expecting.with_places(value)} if isinstance(value, dict) else {"raw": expecting.placed(text)}

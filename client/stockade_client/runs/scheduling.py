@@ -14,14 +14,17 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Final, Protocol, TypeAlias
 
+from stockade_client import leases
 from stockade_client.connection import Daemon
 from stockade_client.errors import DaemonError, RequestRefused
 from stockade_client.runs.entries import CallsFile, Entry, Isolation
 from stockade_client.runs.outcomes import Outcome
+from stockade_client.runs.places import Places
 from stockade_client.runs.playing import Answering, play
 from stockade_client.runs.searching import Searcher
 
 _ATTEMPTS: Final = 2
+LEASE_S: Final = 60.0  # of a run's sessions: a run that is killed leaves its copies for so long at a shared daemon
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,10 +142,13 @@ class Run:
         try:
             async with (
                 Searcher() as searcher,
-                daemon.session(terms.workspace, terms.profile, approve=approve, workspace_view="copy") as session,
+                daemon.session(
+                    terms.workspace, terms.profile, approve=approve, workspace_view="copy", lease_s=lease_of(daemon)
+                ) as session,
             ):
+                places = Places(session.info.workspace)
                 for entry in unit.entries:
-                    outcome = await play(session, entry, answering, terms.timeout_s, searcher)
+                    outcome = await play(session, entry, answering, places, terms.timeout_s, searcher)
                     now = time.monotonic()
                     self._spent[_key(entry)] = self._spent.get(_key(entry), 0.0) + now - begun
                     begun = now
@@ -188,6 +194,11 @@ class Run:
         self._audience.came(outcome)
         if self._terms.fail_fast and outcome.kind != "passed":
             self._stopping = True
+
+
+def lease_of(daemon: Daemon) -> float:
+    """Of a session of a run. An older daemon plays it as well, and keeps what a kill of the run leaves."""
+    return LEASE_S if leases.FEATURE in daemon.info.features else 0.0
 
 
 def _leaf(error: BaseException) -> BaseException:

@@ -4,8 +4,8 @@ import re
 from typing import Final
 
 from stockade_client.results import Json
-from stockade_client.runs.entries import WORKSPACE
 from stockade_client.runs.patterns import KEYS
+from stockade_client.runs.places import as_expression
 
 # What is found, and what will be found in its place. In this order: the longest first.
 _TEMPORARY: Final = "/tmp/tmp"  # noqa: S108 - the text of it
@@ -27,33 +27,26 @@ _KINDS: Final = (
 _VOLATILE: Final = re.compile("|".join(f"({found})" for found, _ in _KINDS))
 
 
-def placed(text: str, workspace: str) -> str:
-    """The text with the place `${workspace}` for the workspace's path."""
-    text = text.replace(WORKSPACE, f"${WORKSPACE}")
-    return re.sub(rf"{re.escape(workspace)}(?![\w.-])", lambda _: WORKSPACE, text) if len(workspace) > 1 else text
-
-
-def pattern_of(value: Json, workspace: str) -> Json:
-    """A pattern of the value, in which texts are matched but for what is not the same twice."""
+def pattern_of(value: Json) -> Json:
+    """A pattern of a value in whose texts there are places already: they are matched but for what is not the same
+    twice."""
     if isinstance(value, list):
-        return [pattern_of(each, workspace) for each in value]
+        return [pattern_of(each) for each in value]
     if isinstance(value, dict):
-        found = {key: pattern_of(each, workspace) for key, each in value.items()}
+        found = {key: pattern_of(each) for key, each in value.items()}
         return {"$equals": value} if any(key in KEYS or key.startswith("$") for key in value) else found
-    return _text(value, workspace) if isinstance(value, str) else value
+    return _text(value) if isinstance(value, str) else value
 
 
-def _text(text: str, workspace: str) -> Json:
+def _text(text: str) -> Json:
+    expression = expression_of(text)
+    return text if expression is None else {"$regex": rf"\A{expression}\Z"}
+
+
+def expression_of(text: str) -> str | None:
+    """A regular expression of what is the same twice; None where all of it is."""
     parts, at = [], 0
     for found in _VOLATILE.finditer(text):
-        parts += [_quoted(text[at : found.start()], workspace), _KINDS[(found.lastindex or 1) - 1][1]]
+        parts += [as_expression(text[at : found.start()]), _KINDS[(found.lastindex or 1) - 1][1]]
         at = found.end()
-    if not parts:
-        return placed(text, workspace)
-    return {"$regex": "".join([r"\A", *parts, _quoted(text[at:], workspace), r"\Z"])}
-
-
-def _quoted(text: str, workspace: str) -> str:
-    """The text as a regular expression, legible: spaces and line ends stay what they are."""
-    marks = placed(text, workspace).split(WORKSPACE)
-    return WORKSPACE.join(re.sub(r"[.*+?^${}()|\[\]\\]", r"\\\g<0>", part) for part in marks)
+    return "".join([*parts, as_expression(text[at:])]) if parts else None

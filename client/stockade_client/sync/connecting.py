@@ -69,6 +69,7 @@ class Daemon(Face[connection.Daemon]):
         tightening: str = "",
         tools: Iterable[str] = (),
         workspace_view: Literal["itself", "copy"] = "itself",
+        lease_s: float = 0.0,
     ) -> Iterator[Session]:
         """A session, open for as long as the block runs; see stockade_client.Daemon.session.
 
@@ -86,6 +87,7 @@ class Daemon(Face[connection.Daemon]):
             tightening=tightening,
             tools=tools,
             workspace_view=workspace_view,
+            lease_s=lease_s,
         )
         with self._background.held(opening, errands) as inner:
             yield Session(self._background, errands, inner)

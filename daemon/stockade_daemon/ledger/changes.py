@@ -12,6 +12,7 @@ from stockade_daemon.errors import RequestError
 from stockade_daemon.ledger import queries
 from stockade_daemon.ledger.records import CallRecord, Resolution, SessionRecord
 from stockade_daemon.ledger.writer import Entry, Recorded, Tail, Transaction
+from stockade_daemon.values import Json
 
 SESSION_OPENED = "session/opened"
 SESSION_PROFILE = "session/profile"
@@ -30,6 +31,20 @@ RESERVED = frozenset(
 )
 # The output part that holds what is to be committed when the call's ask is answered with yes; gone with its result.
 STAGED = "staged"
+
+
+def opened(record: SessionRecord) -> dict[str, Json]:
+    """The body of the session's first event."""
+    return {
+        "workspace": os.fsencode(record.workspace).decode("utf-8", "replace"),
+        "profile_name": record.profile_name,
+        "profile_digest": record.profile_digest,
+        "profile_source": record.profile_source,
+        "approval_policy": record.approval_policy,
+        **({"tools": list(record.tools)} if record.tools else {}),
+        **({"workspace_view": "copy"} if record.on_copy else {}),
+        **({"lease_s": record.lease_s} if record.lease_s else {}),
+    }
 
 
 def open_session(record: SessionRecord, entry: Entry) -> Callable[[Transaction], SessionRecord]:

@@ -9,7 +9,6 @@ milliseconds later in any case.
 import asyncio
 import hashlib
 import json
-import os
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
@@ -217,16 +216,7 @@ class Ledger:
         The record as it is stored: another one where the id was taken, closed sessions included; the caller
         compares.
         """
-        body: dict[str, Json] = {
-            "workspace": os.fsencode(record.workspace).decode("utf-8", "replace"),
-            "profile_name": record.profile_name,
-            "profile_digest": record.profile_digest,
-            "profile_source": record.profile_source,
-            "approval_policy": record.approval_policy,
-            **({"tools": list(record.tools)} if record.tools else {}),
-            **({"workspace_view": "copy"} if record.on_copy else {}),
-        }
-        entry = _entry(record.session_id, changes.SESSION_OPENED, "", body, record.principal)
+        entry = _entry(record.session_id, changes.SESSION_OPENED, "", changes.opened(record), record.principal)
         entry = replace(entry, time_ms=record.opened_ms)
         return await self._writer.do(changes.open_session(record, entry))
 

@@ -24,7 +24,10 @@ _SESSION = (
     " coalesce((SELECT max(seq) FROM events AS e WHERE e.session_no = s.session_no), 0),"
     " (SELECT json_extract(body, '$.tools') FROM events AS e WHERE e.session_no = s.session_no AND seq = 1),"
     " principal,"
-    " (SELECT json_extract(body, '$.workspace_view') FROM events AS e WHERE e.session_no = s.session_no AND seq = 1)"
+    " (SELECT json_extract(body, '$.workspace_view') FROM events AS e WHERE e.session_no = s.session_no AND seq = 1),"
+    " (SELECT json_extract(body, '$.lease_s') FROM events AS e WHERE e.session_no = s.session_no AND seq = 1),"
+    " CASE state WHEN 'closed' THEN (SELECT json_extract(body, '$.reason') FROM events AS e"
+    " WHERE e.session_no = s.session_no AND type = 'session/closed' ORDER BY seq DESC LIMIT 1) END"
     " FROM sessions AS s"
 )
 
@@ -228,4 +231,6 @@ def _session(row: tuple[Any, ...]) -> SessionRecord:
         tools=tuple(json.loads(row[13])) if row[13] else (),
         principal=row[14],
         on_copy=row[15] == "copy",
+        lease_s=float(row[16] or 0.0),
+        closed_because=row[17] or "",
     )

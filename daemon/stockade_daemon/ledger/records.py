@@ -31,6 +31,8 @@ class SessionRecord:
     tools: tuple[str, ...] = ()  # those that the session offers; empty: all. Its first event has them
     principal: str = ITSELF.name  # whose it is; empty: it was opened before that was recorded
     on_copy: bool = False  # it works on a copy of the workspace, which ends with it. Its first event says so
+    lease_s: float = 0.0  # seconds that it stays open without being opened again; 0: for good. Its first event has them
+    closed_because: str = ""  # of its last event, which alone has it: why the daemon closed it unasked; else empty
 
 
 @dataclass(frozen=True, slots=True)

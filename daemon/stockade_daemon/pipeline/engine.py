@@ -48,6 +48,7 @@ class Engine:
         self._services = services
         self.sessions = sessions
         sessions.busy = self._busy
+        sessions.leases.ended = lambda session_id, why: tasks.create_task(self._end_lease(session_id, why))
         sessions.offers = lambda: [each.name for each in services.tools.current.catalog()]
         self._tasks = tasks
         self._observers = observers
@@ -76,6 +77,7 @@ class Engine:
             for session_id in await sessions.on_copies():
                 await engine.close_session(session_id)  # the copy ended with the daemon that made it
             await services.pool.tidy(sessions.is_open)
+            await sessions.begin_leases()
             try:
                 yield engine
             finally:
@@ -306,23 +308,33 @@ class Engine:
         # Shielded: a request that is dropped must not leave what the session held when its end is recorded.
         return await asyncio.shield(self._close(session_id, by))
 
-    async def _close(self, session_id: str, by: str | None) -> SessionRecord:
+    async def _end_lease(self, session_id: str, why: str) -> None:
+        _log.info("session %s: %s", session_id, why)
+        try:
+            await self._close(session_id, None, "lease", {"reason": why})
+        except Exception:  # in a task group it would end every call
+            _log.exception("session %s stays until the next start, which ends it", session_id)
+
+    async def _close(
+        self, session_id: str, by: str | None, cause: Cause = "closing", body: Mapping[str, Json] = _NOTHING
+    ) -> SessionRecord:
         record = await self.sessions.record(session_id)
         if record.state != "open":
             await self.sessions.closed(session_id)  # what could not be removed before
         else:
             self._closing.add(session_id)  # from here on no call of it is recorded
             try:
-                turns = self._turns.halt("closing", session_id, by)
+                turns = self._turns.halt(cause, session_id, by)
                 keys = {key for key in (*self._starting, *self._under_way) if key[0] == session_id}
-                await asyncio.gather(*(self._stop(key, "closing", by) for key in keys))
+                await asyncio.gather(*(self._stop(key, cause, by) for key in keys))
                 for turn in turns:
                     await turn.over.wait()
-                await self._services.ledger.close_session(session_id, by=by)
+                await self._services.ledger.close_session(session_id, body, by=by)
                 await self.sessions.closed(session_id)
                 self.jobs.forget(session_id)
             finally:
                 self._closing.discard(session_id)
+        self.sessions.leases.forget(session_id)
         return await self.sessions.record(session_id)
 
     def card(self, session_id: str, call_id: str) -> Mapping[str, Json] | None:
@@ -370,6 +382,7 @@ class Engine:
         with its approver.
         """
         self._draining = True
+        self.sessions.leases.stop()
         turns = self._turns.halt("draining")
         await asyncio.gather(*self._starting.values())
         for (session_id, call_id), call in self._under_way.items():

@@ -13,6 +13,8 @@ from stockade_daemon.values import ITSELF, Principal
 
 _POLICIES: Final[tuple[Literal["ask", "never"], ...]] = ("ask", "never")
 _VIEWS: Final = ("itself", "copy")
+_SHORTEST_LEASE_S: Final = 1.0
+_LONGEST_LEASE_S: Final = 86400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,8 @@ class Opening:
     tightening: bytes = b""  # narrows the profile for this session; empty: nothing
     tools: tuple[str, ...] = ()  # those that the session offers and runs; empty: all
     view: str = "itself"  # of the workspace; "copy": a copy of its own
+    lease_s: float = 0.0  # that the session stays open without being opened again; 0: for good
+    renewal: bool = False  # only renews the lease: opens and takes up nothing
     by: Principal = ITSELF
 
 
@@ -37,7 +41,19 @@ def check_words(opening: Opening) -> str:
         raise RequestError("INVALID_ARGUMENT", f"approval_policy {policy[:40]!r} is neither 'ask' nor 'never'")
     if opening.view not in _VIEWS:
         raise RequestError("INVALID_ARGUMENT", f"workspace_view {opening.view[:40]!r} is neither 'itself' nor 'copy'")
+    if opening.lease_s != 0 and not _SHORTEST_LEASE_S <= opening.lease_s <= _LONGEST_LEASE_S:  # nor is NaN
+        raise RequestError(
+            "INVALID_ARGUMENT",
+            f"lease_s {opening.lease_s:g} is not from {_SHORTEST_LEASE_S:g} to {_LONGEST_LEASE_S:g} seconds; "
+            "0 is a session without a lease",
+        )
     return policy
+
+
+def closed(record: SessionRecord) -> RequestError:
+    """Of a session that has ended: there is no way back."""
+    why = f": {record.closed_because}" if record.closed_because else ""
+    return RequestError("FAILED_PRECONDITION", f"session {record.session_id} is closed{why}; open another one")
 
 
 def check_tools(wanted: tuple[str, ...], there: Collection[str]) -> None:
@@ -57,7 +73,7 @@ def check_tools(wanted: tuple[str, ...], there: Collection[str]) -> None:
 def check_same(known: SessionRecord, opening: Opening, workspace: Workspace, policy: str) -> None:
     """Raises RequestError where a session of this id is not what is asked for."""
     if known.state == "closed":
-        raise RequestError("FAILED_PRECONDITION", f"session {known.session_id} is closed; open another one")
+        raise closed(known)
     differing = []
     if (known.device, known.inode) != (workspace.device, workspace.inode):
         differing.append(f"workspace {known.workspace}")
@@ -73,6 +89,8 @@ def check_same(known: SessionRecord, opening: Opening, workspace: Workspace, pol
         differing.append(f"the tools {', '.join(known.tools)}" if known.tools else "all tools")
     if (opening.view == "copy") != known.on_copy:
         differing.append("a copy of the workspace" if known.on_copy else "the workspace itself")
+    if opening.lease_s != known.lease_s:
+        differing.append(f"a lease of {known.lease_s:g} s" if known.lease_s else "no lease")
     if policy != known.approval_policy:
         differing.append(f"approval policy {known.approval_policy}")
     if differing:

@@ -17,8 +17,9 @@ from stockade_daemon.ledger.ledger import Ledger
 from stockade_daemon.ledger.records import SessionRecord
 from stockade_daemon.pipeline.context import Barred, LiveSession
 from stockade_daemon.pipeline.identity import check_session_id
+from stockade_daemon.pipeline.leases import Leases
 from stockade_daemon.pipeline.named_profiles import NamedProfiles
-from stockade_daemon.pipeline.opening import Opening, check_same, check_tools, check_words
+from stockade_daemon.pipeline.opening import Opening, check_same, check_tools, check_words, closed
 from stockade_daemon.pipeline.rules import Rules
 from stockade_daemon.pipeline.versions import Versions
 from stockade_daemon.policy.access import may_change
@@ -38,6 +39,7 @@ class Sessions:
 
     def __init__(self, ledger: Ledger, pool: Pool, rules: Rules, copies: Copies) -> None:
         self.profiles = NamedProfiles(rules.profile_directories)
+        self.leases = Leases()
         self._versions = Versions(ledger, pool, rules)
         self._ledger = ledger
         self._pool = pool
@@ -59,6 +61,8 @@ class Sessions:
         try:
             known = await self._ledger.session(opening.session_id)
             if known is None:
+                if opening.renewal:
+                    raise none_such(opening.session_id)
                 check_tools(opening.tools, self.offers())
                 base = await self._base(opening)
                 profile = await self._versions.fitted(base, opening.tightening, workspace.path)
@@ -78,15 +82,19 @@ class Sessions:
                     tools=tuple(sorted(opening.tools)),
                     principal=opening.by.name,
                     on_copy=opening.view == "copy",
+                    lease_s=opening.lease_s,
                 )
                 known = await self._recorded(record, workspace)
             if not may_change(opening.by, self.owner_of(known)):
                 # Nothing is said of it; that there is one cannot be hidden from whoever would have its id.
                 raise RequestError("ALREADY_EXISTS", f"session {known.session_id} is taken; choose another id")
             check_same(known, opening, workspace, policy)
+            self.leases.renew(known.session_id, known.lease_s)  # also where what follows fails
         finally:
             workspace.close()
-        await self.live(opening.session_id)
+        if not opening.renewal:
+            await self.live(opening.session_id)
+            self.leases.renew(known.session_id, known.lease_s)  # whatever that has taken, the client has all of it
         return await self.record(opening.session_id)
 
     async def _recorded(self, record: SessionRecord, workspace: Workspace) -> SessionRecord:
@@ -148,7 +156,7 @@ class Sessions:
             if live is None:
                 record = await self.record(session_id)
                 if record.state == "closed":
-                    raise RequestError("FAILED_PRECONDITION", f"session {session_id} is closed; open another one")
+                    raise closed(record)
                 live = await self._revive(record, standing)
             elif standing is not None:
                 live = await self._versions.at(live, standing)
@@ -190,6 +198,12 @@ class Sessions:
     async def on_copies(self) -> list[str]:
         """The open sessions that work on copies of their workspaces."""
         return [each.session_id for each in await self._ledger.sessions() if each.on_copy and each.state == "open"]
+
+    async def begin_leases(self) -> None:
+        """Of the open sessions of an earlier daemon: nobody could renew them while there was none."""
+        for each in await self._ledger.sessions():
+            if each.state == "open":
+                self.leases.renew(each.session_id, each.lease_s)
 
     async def follow(self, standing: Standing) -> None:
         """Has the open sessions at hand that chose this profile hear of what it stands for now."""

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 
 T = TypeVar("T")
 
-Cause: TypeAlias = Literal["cancelled", "closing", "draining", "deadline", "output"]
+Cause: TypeAlias = Literal["cancelled", "closing", "lease", "draining", "deadline", "output"]
 
 
 class Stopped(Exception):

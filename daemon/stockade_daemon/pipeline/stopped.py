@@ -10,6 +10,7 @@ def before_dispatch(stopped: Stopped) -> Refusal:
     why = {
         "cancelled": "the caller cancelled the call",
         "closing": "the session was closed",
+        "lease": "the session's lease ended",
         "draining": "the daemon is stopping",
         "deadline": "the tool's time was up",
         "output": "it had printed more than its profile lets it",
@@ -27,9 +28,11 @@ def while_running(stopped: Stopped, *, limit: str, after: str) -> Refusal:
         )
     if stopped.cause == "output":
         return ToolFailure("OUTPUT_LIMIT", f"it printed more than its profile lets it and was ended; {after}.")
-    why = {"cancelled": "the caller cancelled the call", "closing": "the session was closed"}.get(
-        stopped.cause, "the daemon is stopping"
-    )
+    why = {
+        "cancelled": "the caller cancelled the call",
+        "closing": "the session was closed",
+        "lease": "the session's lease ended",
+    }.get(stopped.cause, "the daemon is stopping")
     return Aborted("ABORTED", f"{why} while it ran; {after}.")
 
 

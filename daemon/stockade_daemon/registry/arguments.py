@@ -56,7 +56,8 @@ class Arguments:
         return self._fitting.faults(without_absent(value, self._schema))
 
     def _refusal(self, what: str) -> ArgumentsRefusal:
+        end = "" if what.endswith("?") else "."
         return ArgumentsRefusal(
             "INVALID_ARGS",
-            f"The arguments do not fit the tool {self._tool!r}: {what}. Correct them and call it again.",
+            f"The arguments do not fit the tool {self._tool!r}: {what}{end} Correct them and call it again.",
         )

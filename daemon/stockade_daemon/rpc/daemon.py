@@ -21,7 +21,15 @@ from stockade_daemon.sandbox.pool import Pool
 from stockade_daemon.values import Layer, Principal
 
 # The optional abilities of every daemon.
-_FEATURES: Final = ("heartbeats", "arguments-left-out", "ask-changes", "output-both", "jobs", "workspace-copies")
+_FEATURES: Final = (
+    "heartbeats",
+    "arguments-left-out",
+    "ask-changes",
+    "output-both",
+    "jobs",
+    "workspace-copies",
+    "session-leases",
+)
 
 
 def version() -> str:

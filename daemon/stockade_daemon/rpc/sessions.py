@@ -36,6 +36,8 @@ class SessionsService(sessions_pb2_grpc.SessionsServicer):
             tightening=request.tightening,
             tools=tuple(request.tools),
             view=request.workspace_view or "itself",
+            lease_s=request.lease_s,
+            renewal=request.renewal,
             by=me,
         )
         # Shielded: a request that is dropped must not leave the ledger and what is at hand with different profiles.

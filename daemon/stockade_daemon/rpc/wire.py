@@ -96,6 +96,7 @@ def session(record: SessionRecord, owner: str) -> sessions_pb2.Session:
         tools=record.tools,
         principal=owner,
         workspace_view="copy" if record.on_copy else "itself",
+        lease_s=record.lease_s,
     )
 
 

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1astockade/v1/sessions.proto\x12\x0bstockade.v1\"\xe4\x01\n\x12OpenSessionRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x11\n\tworkspace\x18\x02 \x01(\t\x12\x16\n\x0cprofile_name\x18\x03 \x01(\tH\x00\x12\x30\n\x0cprofile_text\x18\x04 \x01(\x0b\x32\x18.stockade.v1.ProfileTextH\x00\x12\x17\n\x0f\x61pproval_policy\x18\x05 \x01(\t\x12\x12\n\ntightening\x18\x06 \x01(\x0c\x12\r\n\x05tools\x18\x07 \x03(\t\x12\x16\n\x0eworkspace_view\x18\x08 \x01(\tB\t\n\x07profile\")\n\x0bProfileText\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04toml\x18\x02 \x01(\x0c\"\'\n\x11GetSessionRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\"\x15\n\x13ListSessionsRequest\">\n\x14ListSessionsResponse\x12&\n\x08sessions\x18\x01 \x03(\x0b\x32\x14.stockade.v1.Session\")\n\x13\x43loseSessionRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\"\xf9\x01\n\x07Session\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x11\n\tworkspace\x18\x02 \x01(\t\x12\x14\n\x0cprofile_name\x18\x03 \x01(\t\x12\x16\n\x0eprofile_digest\x18\x04 \x01(\t\x12\x17\n\x0f\x61pproval_policy\x18\x05 \x01(\t\x12\r\n\x05state\x18\x06 \x01(\t\x12\x11\n\topened_ms\x18\x07 \x01(\x03\x12\x10\n\x08last_seq\x18\x08 \x01(\x04\x12\x12\n\ntightening\x18\t \x01(\x0c\x12\r\n\x05tools\x18\n \x03(\t\x12\x11\n\tprincipal\x18\x0b \x01(\t\x12\x16\n\x0eworkspace_view\x18\x0c \x01(\t2\x94\x02\n\x08Sessions\x12=\n\x04Open\x12\x1f.stockade.v1.OpenSessionRequest\x1a\x14.stockade.v1.Session\x12;\n\x03Get\x12\x1e.stockade.v1.GetSessionRequest\x1a\x14.stockade.v1.Session\x12K\n\x04List\x12 .stockade.v1.ListSessionsRequest\x1a!.stockade.v1.ListSessionsResponse\x12?\n\x05\x43lose\x12 .stockade.v1.CloseSessionRequest\x1a\x14.stockade.v1.Sessionb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1astockade/v1/sessions.proto\x12\x0bstockade.v1\"\x86\x02\n\x12OpenSessionRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x11\n\tworkspace\x18\x02 \x01(\t\x12\x16\n\x0cprofile_name\x18\x03 \x01(\tH\x00\x12\x30\n\x0cprofile_text\x18\x04 \x01(\x0b\x32\x18.stockade.v1.ProfileTextH\x00\x12\x17\n\x0f\x61pproval_policy\x18\x05 \x01(\t\x12\x12\n\ntightening\x18\x06 \x01(\x0c\x12\r\n\x05tools\x18\x07 \x03(\t\x12\x16\n\x0eworkspace_view\x18\x08 \x01(\t\x12\x0f\n\x07lease_s\x18\t \x01(\x01\x12\x0f\n\x07renewal\x18\n \x01(\x08\x42\t\n\x07profile\")\n\x0bProfileText\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04toml\x18\x02 \x01(\x0c\"\'\n\x11GetSessionRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\"\x15\n\x13ListSessionsRequest\">\n\x14ListSessionsResponse\x12&\n\x08sessions\x18\x01 \x03(\x0b\x32\x14.stockade.v1.Session\")\n\x13\x43loseSessionRequest\x12\x12\n\nsession_id\x18\x01 \x01(\t\"\x8a\x02\n\x07Session\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x11\n\tworkspace\x18\x02 \x01(\t\x12\x14\n\x0cprofile_name\x18\x03 \x01(\t\x12\x16\n\x0eprofile_digest\x18\x04 \x01(\t\x12\x17\n\x0f\x61pproval_policy\x18\x05 \x01(\t\x12\r\n\x05state\x18\x06 \x01(\t\x12\x11\n\topened_ms\x18\x07 \x01(\x03\x12\x10\n\x08last_seq\x18\x08 \x01(\x04\x12\x12\n\ntightening\x18\t \x01(\x0c\x12\r\n\x05tools\x18\n \x03(\t\x12\x11\n\tprincipal\x18\x0b \x01(\t\x12\x16\n\x0eworkspace_view\x18\x0c \x01(\t\x12\x0f\n\x07lease_s\x18\r \x01(\x01\x32\x94\x02\n\x08Sessions\x12=\n\x04Open\x12\x1f.stockade.v1.OpenSessionRequest\x1a\x14.stockade.v1.Session\x12;\n\x03Get\x12\x1e.stockade.v1.GetSessionRequest\x1a\x14.stockade.v1.Session\x12K\n\x04List\x12 .stockade.v1.ListSessionsRequest\x1a!.stockade.v1.ListSessionsResponse\x12?\n\x05\x43lose\x12 .stockade.v1.CloseSessionRequest\x1a\x14.stockade.v1.Sessionb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -32,19 +32,19 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'stockade.v1.sessions_pb2', 
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_OPENSESSIONREQUEST']._serialized_start=44
-  _globals['_OPENSESSIONREQUEST']._serialized_end=272
-  _globals['_PROFILETEXT']._serialized_start=274
-  _globals['_PROFILETEXT']._serialized_end=315
-  _globals['_GETSESSIONREQUEST']._serialized_start=317
-  _globals['_GETSESSIONREQUEST']._serialized_end=356
-  _globals['_LISTSESSIONSREQUEST']._serialized_start=358
-  _globals['_LISTSESSIONSREQUEST']._serialized_end=379
-  _globals['_LISTSESSIONSRESPONSE']._serialized_start=381
-  _globals['_LISTSESSIONSRESPONSE']._serialized_end=443
-  _globals['_CLOSESESSIONREQUEST']._serialized_start=445
-  _globals['_CLOSESESSIONREQUEST']._serialized_end=486
-  _globals['_SESSION']._serialized_start=489
-  _globals['_SESSION']._serialized_end=738
-  _globals['_SESSIONS']._serialized_start=741
-  _globals['_SESSIONS']._serialized_end=1017
+  _globals['_OPENSESSIONREQUEST']._serialized_end=306
+  _globals['_PROFILETEXT']._serialized_start=308
+  _globals['_PROFILETEXT']._serialized_end=349
+  _globals['_GETSESSIONREQUEST']._serialized_start=351
+  _globals['_GETSESSIONREQUEST']._serialized_end=390
+  _globals['_LISTSESSIONSREQUEST']._serialized_start=392
+  _globals['_LISTSESSIONSREQUEST']._serialized_end=413
+  _globals['_LISTSESSIONSRESPONSE']._serialized_start=415
+  _globals['_LISTSESSIONSRESPONSE']._serialized_end=477
+  _globals['_CLOSESESSIONREQUEST']._serialized_start=479
+  _globals['_CLOSESESSIONREQUEST']._serialized_end=520
+  _globals['_SESSION']._serialized_start=523
+  _globals['_SESSION']._serialized_end=789
+  _globals['_SESSIONS']._serialized_start=792
+  _globals['_SESSIONS']._serialized_end=1068
 # @@protoc_insertion_point(module_scope)

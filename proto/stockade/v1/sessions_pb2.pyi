@@ -32,6 +32,8 @@ class OpenSessionRequest(_message.Message):
     TIGHTENING_FIELD_NUMBER: _builtins.int
     TOOLS_FIELD_NUMBER: _builtins.int
     WORKSPACE_VIEW_FIELD_NUMBER: _builtins.int
+    LEASE_S_FIELD_NUMBER: _builtins.int
+    RENEWAL_FIELD_NUMBER: _builtins.int
     session_id: _builtins.str
     """chosen by the client: 1 to 128 of A-Z a-z 0-9 . _ -"""
     workspace: _builtins.str
@@ -53,6 +55,17 @@ class OpenSessionRequest(_message.Message):
     workspace all the time. PERMISSION_DENIED: something in it cannot be read. A daemon that knows this has the feature
     "workspace-copies".
     """
+    lease_s: _builtins.float
+    """For a client that may end without Close: seconds, 1 to 86400, after which the session is closed as Close does it,
+    unless Open has been repeated. 0 (default): it stays open. Counted anew from each answer of Open, and from the start
+    of a daemon that finds the session open; by a clock that stands while the host sleeps. Nothing but Open renews it,
+    calls do not. What ends so has the reason in its event session/closed, and is never opened again. Another lease is
+    ALREADY_EXISTS. A daemon that knows this has the feature "session-leases".
+    """
+    renewal: _builtins.bool
+    """Only renews the lease. Opens nothing: where there is no session of this id it is NOT_FOUND, for a client that was
+    cut off cannot know what became of its session. Came with "session-leases".
+    """
     @_builtins.property
     def profile_text(self) -> Global___ProfileText: ...
     @_builtins.property
@@ -73,10 +86,12 @@ class OpenSessionRequest(_message.Message):
         tightening: _builtins.bytes = ...,
         tools: _abc.Iterable[_builtins.str] | None = ...,
         workspace_view: _builtins.str = ...,
+        lease_s: _builtins.float = ...,
+        renewal: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["profile", b"profile", "profile_name", b"profile_name", "profile_text", b"profile_text"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["approval_policy", b"approval_policy", "profile", b"profile", "profile_name", b"profile_name", "profile_text", b"profile_text", "session_id", b"session_id", "tightening", b"tightening", "tools", b"tools", "workspace", b"workspace", "workspace_view", b"workspace_view"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["approval_policy", b"approval_policy", "lease_s", b"lease_s", "profile", b"profile", "profile_name", b"profile_name", "profile_text", b"profile_text", "renewal", b"renewal", "session_id", b"session_id", "tightening", b"tightening", "tools", b"tools", "workspace", b"workspace", "workspace_view", b"workspace_view"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType_profile: _TypeAlias = _typing.Literal["profile_name", "profile_text"]  # noqa: Y015
     _WhichOneofArgType_profile: _TypeAlias = _typing.Literal["profile", b"profile"]  # noqa: Y015
@@ -196,6 +211,7 @@ class Session(_message.Message):
     TOOLS_FIELD_NUMBER: _builtins.int
     PRINCIPAL_FIELD_NUMBER: _builtins.int
     WORKSPACE_VIEW_FIELD_NUMBER: _builtins.int
+    LEASE_S_FIELD_NUMBER: _builtins.int
     session_id: _builtins.str
     workspace: _builtins.str
     profile_name: _builtins.str
@@ -217,6 +233,8 @@ class Session(_message.Message):
     """whose it is: whoever opened it"""
     workspace_view: _builtins.str
     """itself | copy; empty: an older daemon, which knows no other than itself"""
+    lease_s: _builtins.float
+    """as it was opened with; 0: it has none"""
     @_builtins.property
     def tools(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """the same; empty: all tools"""
@@ -236,10 +254,11 @@ class Session(_message.Message):
         tools: _abc.Iterable[_builtins.str] | None = ...,
         principal: _builtins.str = ...,
         workspace_view: _builtins.str = ...,
+        lease_s: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["approval_policy", b"approval_policy", "last_seq", b"last_seq", "opened_ms", b"opened_ms", "principal", b"principal", "profile_digest", b"profile_digest", "profile_name", b"profile_name", "session_id", b"session_id", "state", b"state", "tightening", b"tightening", "tools", b"tools", "workspace", b"workspace", "workspace_view", b"workspace_view"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["approval_policy", b"approval_policy", "last_seq", b"last_seq", "lease_s", b"lease_s", "opened_ms", b"opened_ms", "principal", b"principal", "profile_digest", b"profile_digest", "profile_name", b"profile_name", "session_id", b"session_id", "state", b"state", "tightening", b"tightening", "tools", b"tools", "workspace", b"workspace", "workspace_view", b"workspace_view"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -62,7 +62,7 @@ class SessionsServicer:
     def Open(self, request, context):
         """Opens a session, or resumes the one with this id. Safe to repeat: the same id with the same workspace and profile
         is the same session; with others, or somebody else's, it is ALREADY_EXISTS. A closed session cannot be resumed
-        (FAILED_PRECONDITION).
+        (FAILED_PRECONDITION); where its lease has ended, the error says so.
 
         INVALID_ARGUMENT: the workspace is not an absolute path, or the profile text is faulty (file, line and the nearest
         valid key are named). NOT_FOUND: no such directory, or no such profile. PERMISSION_DENIED: this daemon may not open

@@ -36,7 +36,7 @@ class SessionsStub:
     Open: _grpc.UnaryUnaryMultiCallable[_sessions_pb2.OpenSessionRequest, _sessions_pb2.Session]
     """Opens a session, or resumes the one with this id. Safe to repeat: the same id with the same workspace and profile
     is the same session; with others, or somebody else's, it is ALREADY_EXISTS. A closed session cannot be resumed
-    (FAILED_PRECONDITION).
+    (FAILED_PRECONDITION); where its lease has ended, the error says so.
 
     INVALID_ARGUMENT: the workspace is not an absolute path, or the profile text is faulty (file, line and the nearest
     valid key are named). NOT_FOUND: no such directory, or no such profile. PERMISSION_DENIED: this daemon may not open
@@ -54,7 +54,7 @@ class SessionsAsyncStub(SessionsStub):
     Open: _aio.UnaryUnaryMultiCallable[_sessions_pb2.OpenSessionRequest, _sessions_pb2.Session]  # type: ignore[assignment]
     """Opens a session, or resumes the one with this id. Safe to repeat: the same id with the same workspace and profile
     is the same session; with others, or somebody else's, it is ALREADY_EXISTS. A closed session cannot be resumed
-    (FAILED_PRECONDITION).
+    (FAILED_PRECONDITION); where its lease has ended, the error says so.
 
     INVALID_ARGUMENT: the workspace is not an absolute path, or the profile text is faulty (file, line and the nearest
     valid key are named). NOT_FOUND: no such directory, or no such profile. PERMISSION_DENIED: this daemon may not open
@@ -75,7 +75,7 @@ class SessionsServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_sessions_pb2.Session, _abc.Awaitable[_sessions_pb2.Session]]:
         """Opens a session, or resumes the one with this id. Safe to repeat: the same id with the same workspace and profile
         is the same session; with others, or somebody else's, it is ALREADY_EXISTS. A closed session cannot be resumed
-        (FAILED_PRECONDITION).
+        (FAILED_PRECONDITION); where its lease has ended, the error says so.
 
         INVALID_ARGUMENT: the workspace is not an absolute path, or the profile text is faulty (file, line and the nearest
         valid key are named). NOT_FOUND: no such directory, or no such profile. PERMISSION_DENIED: this daemon may not open

@@ -19,7 +19,7 @@ def attributes_at(tree: Tree, path: bytes, marks: str) -> dict[str, bytes]:
 
 def has_marks(tree: Tree, path: bytes, marks: str) -> bool:
     """Whether what is at a path has some of those, which an overlay shows to nobody. Raises OSError."""
-    return any(name.startswith(marks) for name in _attributes(named(*tree.at(path))))
+    return any(name.startswith(marks) for name in _names(named(*tree.at(path)), follow=False))
 
 
 def keep(source: tuple[int, bytes], kept: tuple[int, bytes]) -> None:
@@ -46,11 +46,15 @@ def replace(descriptor: int, source: tuple[int, bytes]) -> None:
 
 
 def _attributes(place: bytes, *, follow: bool = False) -> Mapping[str, bytes]:
+    return {name: os.getxattr(place, name, follow_symlinks=follow) for name in _names(place, follow=follow)}
+
+
+def _names(place: bytes, *, follow: bool) -> list[str]:
+    """Which needs no right to read what is there, as the values do (xattr(7))."""
     try:
         names = os.listxattr(place, follow_symlinks=follow)
     except OSError as error:
         if error.errno in (errno.ENOTSUP, errno.ENOSYS):
-            return {}
+            return []
         raise
-    wanted = [name for name in names if name.startswith("user.")]
-    return {name: os.getxattr(place, name, follow_symlinks=follow) for name in wanted}
+    return [name for name in names if name.startswith("user.")]

@@ -4,6 +4,7 @@ Every refusal and every failure on the way takes back what was made. What cannot
 has put something of its own there, stays in the area, and the refusal says where.
 """
 
+import errno
 import logging
 from collections.abc import Callable
 from contextlib import suppress
@@ -93,8 +94,19 @@ def perform(ready: Ready, *, power: bool) -> None:
             if left:
                 raise _left(ready.area, left) from error
             if isinstance(error, OSError):
-                raise refuse_os_error(error, "commit", made[-1].path or b"the workspace") from error
+                raise _refused(error, made[-1].path or b"the workspace") from error
             raise
+
+
+def _refused(error: OSError, path: bytes) -> GateRefusal:
+    if error.errno not in (errno.EXDEV, errno.EBUSY):
+        return refuse_os_error(error, "commit", path)
+    return GateRefusal(
+        "FS_OUTSIDE_WORKSPACE",
+        f"Cannot commit {shown(path)}: another file system is mounted there, which commands do not see. Nothing of "
+        "what they changed was committed. Have them leave that directory alone: `read`, `edit` and `write` work there, "
+        "and commands in a session that has it as its workspace.",
+    )
 
 
 def _left(area: Area, left: str) -> GateRefusal:

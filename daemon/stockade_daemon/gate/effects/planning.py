@@ -95,7 +95,12 @@ class Planning:
         shown = self._shown.get(lower) if found.directory else None
         if shown is not None and digest(new) == shown.attributes:
             return False
-        old = attributes_at(self._survey.workspace, lower, self._marks)
+        try:
+            old = attributes_at(self._survey.workspace, lower, self._marks)
+        except PermissionError:
+            why = "its extended attributes stay: the workspace's may not be read by the daemon's user"
+            self._work.left_out.append((found.path, why))
+            return False
         if new == old:
             return False
         if shown is not None and digest(old) != shown.attributes:
