@@ -9,6 +9,8 @@ import fcntl
 import hashlib
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -56,6 +58,29 @@ def take(place: Resolved, *, limit: int = MAX_FILE_BYTES, as_text: bool = False)
 
     Raises GateRefusal by kind, size and permission; Moved.
     """
+    with _opened(place) as descriptor:
+        return take_open(descriptor, place.asked, limit=limit, as_text=as_text)
+
+
+def digest_at(place: Resolved) -> str:
+    """SHA-256, lower-case hex, of an existing file, of which no more than a piece is held. Raises as `take` does."""
+    with _opened(place) as descriptor:
+        found, size = hashlib.sha256(), 0
+        try:
+            status = os.fstat(descriptor)
+            _require_regular(status.st_mode, place.asked)
+            while max(size, status.st_size) <= MAX_FILE_BYTES and (chunk := os.pread(descriptor, _CHUNK, size)):
+                found.update(chunk)
+                size += len(chunk)
+        except OSError as error:
+            raise refuse_os_error(error, "read", place.asked) from error
+        if max(size, status.st_size) > MAX_FILE_BYTES:
+            raise too_large(place.asked, max(size, status.st_size), MAX_FILE_BYTES)
+        return found.hexdigest()
+
+
+@contextmanager
+def _opened(place: Resolved) -> Iterator[int]:
     require_regular(place)
     try:
         descriptor = os.open(place.name, _READ, dir_fd=place.parent)
@@ -64,7 +89,7 @@ def take(place: Resolved, *, limit: int = MAX_FILE_BYTES, as_text: bool = False)
             raise Moved from error  # now a link, gone, or a socket
         raise refuse_os_error(error, "open", place.asked) from error
     try:
-        return take_open(descriptor, place.asked, limit=limit, as_text=as_text)
+        yield descriptor
     finally:
         os.close(descriptor)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from stockade_daemon.errors import Refusal
-from stockade_daemon.gate.content import take
+from stockade_daemon.gate.content import digest_at
 from stockade_daemon.gate.hidden import Hidden
 from stockade_daemon.gate.names import body_of
 from stockade_daemon.gate.observations import Observations
@@ -97,7 +97,7 @@ class Looks:
                 before = self._statuses.get(path)
                 if before is not None and before[0] == status:
                     return before[1]
-                digest = take(place).digest if status is not None else None
+                digest = digest_at(place) if status is not None else None
         except (Refusal, Moved, OSError):
             return None  # no file that could be read: a directory, a link that leads out, too large
         self._statuses[path] = status, digest
