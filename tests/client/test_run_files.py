@@ -42,6 +42,8 @@ FAULTS = [
     ('{"tool": "a", "answer": {"says": "x"}}', 15, '"answer" is true, false'),
     ('{"tool": "a", "files": {"b": 1}}', 25, "a file is expected"),
     ('{"tool": "a", "files": {"b": {"$sha256": "12"}}}', 31, "64 digits"),
+    ('{"tool": "a", "expect": {"stdout": {"$contains": []}}}', 37, "at least one"),
+    ('{"tool": "a", "files": {"b": {"$lacks": []}}}', 31, "at least one"),
     ('{"tool": "a", "timeout_s": 0}', 15, "above 0"),
     ('{"isolation": "none"}', 2, '"entry" or "run"'),
     ("[1]", 1, "must be an object"),

@@ -169,7 +169,7 @@ def test_groups_of_the_dead_are_swept_and_those_of_the_living_stay(group: Group)
     try:
         place = next(iter(group.directories.values())).parent
         namespace = cgroups._pid_namespace()
-        with subprocess.Popen(["/bin/sleep", "600"]) as other:
+        with subprocess.Popen(["/bin/sleep", "599"]) as other:
             started = cgroups._started(other.pid)
             dead = [place / f"stockade-{other.pid}-{started + 1}-{namespace}-1", place / f"stockade-0-0-{namespace}-1"]
             living = [
@@ -199,7 +199,7 @@ def test_groups_of_the_dead_are_swept_and_those_of_the_living_stay(group: Group)
 def test_what_a_dead_daemon_left_in_a_workers_group_is_ended(group: Group) -> None:
     place = next(iter(group.directories.values())).parent
     dead = place / f"stockade-0-0-{cgroups._pid_namespace()}-2"
-    with subprocess.Popen(["/bin/sleep", "600"]) as left:
+    with subprocess.Popen(["/bin/sleep", "599"]) as left:
         try:
             (dead / "w1").mkdir(parents=True)
             (dead / "w1" / "cgroup.procs").write_text(str(left.pid))

@@ -200,7 +200,7 @@ def host() -> Iterator[Host]:
         stack.callback(shutil.rmtree, place)
         stack.callback(libc.shmctl, segment, 0, None)
         listener = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=64))
-        process = stack.enter_context(subprocess.Popen(["sleep", "600"]))
+        process = stack.enter_context(subprocess.Popen(["sleep", "599"]))
         stack.callback(process.kill)
         for name in ("workspace", "share"):
             (place / name).mkdir()

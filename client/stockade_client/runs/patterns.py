@@ -59,7 +59,7 @@ def _wrong(key: str, given: Json) -> Iterator[str]:
     elif key == "$any" and given is not True:
         yield '$any takes true alone: {"$any": true}'
     elif key in ("$contains", "$lacks") and not _texts(given):
-        yield f"{key} takes a text or a list of texts"
+        yield f"{key} takes a text or a list of texts, at least one"
     elif key == "$sha256":
         if not isinstance(given, str) or not _DIGEST.fullmatch(given):
             yield "$sha256 takes 64 digits in lower-case hexadecimal"
@@ -78,7 +78,8 @@ def _all(names: tuple[str, ...]) -> str:
 
 
 def _texts(given: Json) -> bool:
-    return isinstance(given, str) or (isinstance(given, list) and all(isinstance(each, str) for each in given))
+    several = isinstance(given, list) and bool(given) and all(isinstance(each, str) for each in given)
+    return isinstance(given, str) or several
 
 
 async def difference(pattern: Json, found: Json, at: str, search: Search) -> str | None:

@@ -11,7 +11,7 @@ from tests.conformance.cases.verdicts import hold
 
 @of("SHL-01")
 def no_process_of_the_call_is_left(played: Played) -> None:
-    left_of(b"sleep\x00300")
+    left_of(b"sleep\x00300", played.places.workspace)
 
 
 @of("SHL-06")
@@ -46,7 +46,7 @@ def what_a_process_substitution_printed_is_there(played: Played) -> None:
 @of("SHL-18")
 def a_cancelled_command_leaves_its_output_and_no_process(played: Played) -> None:
     hold("start" in str(played.of(0).field("stdout")), "the partial output is missing")
-    left_of(b"sleep\x00600")
+    left_of(b"sleep\x00600", played.places.workspace)
 
 
 @of("SHL-20")
@@ -77,7 +77,7 @@ def no_zombies_are_left(played: Played) -> None:
 def what_was_printed_is_kept(played: Played) -> None:
     wanted = "before" if played.case.id == "COD-02" else "end"
     hold(wanted in str(played.of(0).field("stdout")), f"{wanted!r} is missing")
-    left_of(b"sleep\x00600")
+    left_of(b"sleep\x00600", played.places.workspace)
 
 
 @of("SHL-11")
