@@ -43,7 +43,10 @@ class Telling:
             yield
             return
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-        with Progress(*columns, console=console(stderr=True), transient=True) as self._progress:
+        # Lines stand above the bar where both are of one terminal; elsewhere they would go to the bar's stream.
+        above = sys.stdout.isatty()
+        bar = Progress(*columns, console=console(stderr=True), transient=True, redirect_stdout=above)
+        with bar as self._progress:
             self._task = self._progress.add_task("entries", total=self._total)
             yield
         self._progress = None
