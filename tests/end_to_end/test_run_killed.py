@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -70,6 +71,23 @@ async def test_what_a_killed_run_has_left_at_a_shared_daemon_ends_by_itself(
         async with daemon.session(workspace, "ci", workspace_view="copy") as session:
             assert (await session.call("shell", command="cat a.txt")).field("stdout") == "one\ntwo\nthree\n"
     assert stockaded.end() == 0
+
+
+async def test_a_run_that_stood_still_longer_than_its_lease_plays_once_more_what_it_has_lost(
+    stockaded: Stockaded, workspace: Path, directory: Path
+) -> None:
+    calls = write(directory / "calls.jsonl", {"name": "slow", **shell("sleep 3")})
+    stockaded.start()
+    async with connect(stockaded.address) as daemon:
+        with started(stockaded, workspace, 2, calls) as process:
+            (session,) = await calling(daemon, 1)
+            process.send_signal(signal.SIGSTOP)
+            assert ended_by_its_lease((await told(daemon, session))[-1], 2)
+            process.send_signal(signal.SIGCONT)
+            out, err = await asyncio.to_thread(process.communicate, timeout=COMMAND_S)
+    assert process.returncode == 0, out + err
+    assert "1 passed" in out
+    assert "attempt 2" in out
 
 
 def test_a_run_that_takes_longer_than_several_leases_is_not_cut(
