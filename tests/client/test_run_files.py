@@ -157,6 +157,11 @@ DIFFERING: list[tuple[Json, Json, str]] = [
     ({"$regex": "^b"}, "ab", 'v should match the regular expression "^b" and is "ab"'),
     ({"$equals": {"a": 1}}, {"a": 1, "b": 2}, 'v should be {"a": 1} and is {"a": 1, "b": 2}'),
     ("a\nb\n", "a\nc\n", "v is not what was expected:\n--- expected\n+++ found\n@@ -1,2 +1,2 @@\n a\n-b\n+c"),
+    (
+        "k\n" * 5000 + "a\n",
+        "k\n" * 5000 + "b\n",
+        "v is not what was expected (from line 4998 on):\n--- expected\n+++ found\n@@ -1,4 +1,4 @@\n k\n k\n k\n-a\n+b",
+    ),
     ("a\n", "a", 'v should be "a\\n" and is "a"'),
 ]
 
@@ -172,6 +177,15 @@ async def test_a_pattern_that_holds(pattern: Json, value: Json) -> None:
 async def test_a_pattern_that_does_not_hold_says_where_and_how(pattern: Json, value: Json, told: str) -> None:
     async with Searcher() as searcher:
         assert await patterns.difference(pattern, value, "v", searcher.found) == told
+
+
+async def test_of_long_texts_only_what_follows_the_first_difference_is_compared() -> None:
+    one, other = ("".join(f"{mark}{number}\n" for number in range(2000)) for mark in "ab")
+    async with Searcher() as searcher:
+        told = await patterns.difference(one, other, "v", searcher.found)
+    assert told is not None
+    assert "@@ -1,500 +1,500 @@" in told
+    assert told.endswith("\n… and perhaps more")
 
 
 def test_json_is_read_as_the_json_module_reads_it() -> None:

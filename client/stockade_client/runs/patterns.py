@@ -30,7 +30,9 @@ Search: TypeAlias = Callable[[str, str], Awaitable[bool]]
 KEYS: Final = ("$any", "$equals", "$contains", "$lacks", "$regex", "$sha256")
 _DIGEST: Final = re.compile("[0-9a-f]{64}")
 _MOST: Final = 2000  # characters of a value in a difference
-_MOST_LINES: Final = 60
+_MOST_LINES: Final = 60  # of a difference
+_COMPARED: Final = 500  # lines from the first on that differs
+_AROUND: Final = 3  # lines before it
 _LONGEST: Final = 200  # of a value that stands in a sentence
 
 
@@ -159,12 +161,19 @@ def sha256(text: str) -> str:
 
 def _unlike(pattern: Json, found: Json, at: str) -> str:
     if isinstance(pattern, str) and isinstance(found, str) and "\n" in pattern + found:
-        before, after = ([*text.splitlines()] for text in (pattern, found))
-        lines = list(difflib.unified_diff(before, after, "expected", "found", lineterm=""))
-        if not lines:  # they differ in how their lines end
+        before, after = pattern.splitlines(), found.splitlines()
+        if before == after:  # they differ in how their lines end
             return f"{at} should be {_shown(pattern)} and is {_shown(found)}"
-        left = [f"… and {len(lines) - _MOST_LINES} lines more"] if len(lines) > _MOST_LINES else []
-        return "\n".join([f"{at} is not what was expected:", *lines[:_MOST_LINES], *left])
+        # What difflib takes grows with the square of the lines: it sees those around the first that differs.
+        both = zip(before, after, strict=False)
+        first = next((number for number, (one, other) in enumerate(both) if one != other), min(len(before), len(after)))
+        begin = max(0, first - _AROUND)
+        shown = [each[begin : first + _COMPARED] for each in (before, after)]
+        lines = list(difflib.unified_diff(*shown, "expected", "found", lineterm=""))
+        where = f" (from line {begin + 1} on)" if begin else ""
+        more = len(lines) > _MOST_LINES or max(len(before), len(after)) > first + _COMPARED
+        left = ["… and perhaps more"] if more else []
+        return "\n".join([f"{at} is not what was expected{where}:", *lines[:_MOST_LINES], *left])
     return f"{at} should be {_shown(pattern)} and is {_shown(found)}"
 
 
