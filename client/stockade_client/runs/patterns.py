@@ -168,8 +168,8 @@ def _unlike(pattern: Json, found: Json, at: str) -> str:
         both = zip(before, after, strict=False)
         first = next((number for number, (one, other) in enumerate(both) if one != other), min(len(before), len(after)))
         begin = max(0, first - _AROUND)
-        shown = [each[begin : first + _COMPARED] for each in (before, after)]
-        lines = list(difflib.unified_diff(*shown, "expected", "found", lineterm=""))
+        one, other = (each[begin : first + _COMPARED] for each in (before, after))
+        lines = list(difflib.unified_diff(one, other, "expected", "found", lineterm=""))
         where = f" (from line {begin + 1} on)" if begin else ""
         more = len(lines) > _MOST_LINES or max(len(before), len(after)) > first + _COMPARED
         left = ["… and perhaps more"] if more else []
