@@ -191,7 +191,10 @@ def _describing(pool: Pool) -> Describing:
 def _warn(rules: Rules) -> None:
     """Says at the start what would otherwise be met by the first who needs it."""
     if os.geteuid() == 0 and not rules.private and not rules.workspaces:
-        _log.warning("no session can be opened: a shared daemon of root opens what [daemon] workspaces lists: nothing")
+        _log.warning(
+            "no session can be opened: a shared daemon of root opens what is listed as workspaces below [daemon] in "
+            "its configuration (--config PATH), and nothing is listed"
+        )
     for directory in rules.profile_directories:
         if not directory.is_dir():
             _log.warning("%s of [profiles] paths is no directory", directory)

@@ -253,7 +253,7 @@ def test_the_last_words_name_the_refused_the_retried_and_the_slowest() -> None:
         Outcome(entry("never"), "not run"),
     ]
     assert last_words(outcomes, 1, 4.0) == [
-        "4 entries in 4.0 s: 1 passed, 1 failed, 1 infrastructure, 1 not run, 1 malformed",
+        "4 entries in 4.0 s: 1 passed, 1 failed, 1 infrastructure, 1 not run; 1 line malformed",
         "refused (1):",
         "  forbidden",
         "played twice (1):",

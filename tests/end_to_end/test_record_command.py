@@ -81,6 +81,31 @@ async def test_a_recorded_session_is_green_again_and_one_changed_file_changes_wh
     assert [each["name"] for each in outcomes if each["outcome"] != "passed"] == ["008 Read other.txt"]
 
 
+async def test_a_call_that_nobody_answered_is_left_out_with_the_reason(
+    shared: Stockaded, stockade: Stockade, workspace: Path, directory: Path
+) -> None:
+    """A run always answers: what came of such a call cannot come of it again."""
+    async with connect(shared.address) as daemon:
+        async with daemon.session(workspace, "dev", id="unanswered", workspace_view="copy") as session:
+            refused = [(await session.call("shell", command="echo x > new")).error]
+            await session.call("read", path="a.txt")
+        # Profile ci asks only since the link leaves the workspace: the refusal is the gate's.
+        async with daemon.session(workspace, "ci", id="protected", workspace_view="copy") as session:
+            refused.append((await session.call("shell", command="ln -s /etc/passwd out")).error)
+    assert [each.code for each in refused if each] == ["APPROVAL_UNAVAILABLE", "FS_PROTECTED"]
+    for session_id, lines in (("unanswered", 2), ("protected", 1)):
+        done = stockade("record", session_id)
+        assert done.returncode == 0, done.stderr
+        assert "nobody answered what call call-" in done.stderr
+        assert len(done.stdout.splitlines()) == lines
+        if lines > 1:
+            calls = directory / "calls.jsonl"
+            calls.write_text(done.stdout)
+            done = stockade("run", str(calls), "--profile", "dev")
+            assert done.returncode == 0, done.stdout + done.stderr
+            assert "1 passed" in done.stdout
+
+
 def test_a_session_that_there_is_not_is_told(stockade: Stockade) -> None:
     done = stockade("record", "nothing-like-it")
     assert done.returncode == 2
@@ -91,6 +116,11 @@ VOLATILE: list[tuple[str, str, str]] = [
     ("Ran 60 tests in 0.123s\n\nOK (1.5)", "Ran 60 tests in 12.004s\n\nOK (1.5)", "Ran 61 tests in 0.123s\n\nOK (1.5)"),
     ("at 2026-12-03T06:38:55.123Z.", "at 2031-01-13T16:00:00Z.", "at noon."),
     ("Thu Dec  3 06:38:55 UTC 2026\n", "Fri Jan 13 16:00:00 CET 2031\n", "Thu\n"),
+    (
+        "-rw-r--r-- 1 agent agent 6 Dec  3 17:25 a.txt\n",
+        "-rw-r--r-- 1 agent agent 6 Jan 13  2031 a.txt\n",
+        "-rw-r--r-- 1 agent agent 6 in Dec a.txt\n",
+    ),
     ("<object at 0x7f00deadbeef>", "<object at 0x7fff00112233>", "<object at home>"),
     ("/tmp/tmpab12_xyz/f and /tmp/tmp.aB3dE6gH9j", "/tmp/tmpzzzzzzzz/f and /tmp/tmp.0123456789", "/tmp/x/f and /tmp/y"),
 ]

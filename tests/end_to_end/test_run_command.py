@@ -75,6 +75,7 @@ def test_failures_are_told_by_their_kind_with_where_and_how(
     calls = write(
         directory / "calls.jsonl",
         {"name": "status", **shell("echo why; exit 3")},
+        {"name": "status and output", **shell("echo no; exit 3", stdout="yes\n")},
         {"name": "expected status", **shell("exit 3", exit_code=3)},
         {"name": "refused", "tool": "edit", "args": {"path": "a.txt", "old_string": "two", "new_string": "2"}},
         {"name": "expected refusal", "tool": "edit", "args": {"path": "a.txt", "old_string": "two", "new_string": "2"},
@@ -90,6 +91,7 @@ def test_failures_are_told_by_their_kind_with_where_and_how(
     outcomes = {each["name"]: each["outcome"] for each in lines[:-1]}
     assert outcomes == {
         "status": "failed",
+        "status and output": "failed",
         "expected status": "passed",
         "refused": "failed",
         "expected refusal": "passed",
@@ -99,9 +101,12 @@ def test_failures_are_told_by_their_kind_with_where_and_how(
     }
     reasons = {each["name"]: each["reasons"] for each in lines[:-1]}
     assert reasons["status"] == ["the exit status should be 0 and is 3; it printed\nwhy"]
+    told = reasons["status and output"][0]
+    assert "no" in told
+    assert told.endswith("\nthe exit status should be 0 and is 3")
     assert "-2\n+two" in reasons["file"][0]
     summary = lines[-1]["summary"]
-    assert (summary["total"], summary["passed"], summary["failed"], summary["refused"]) == (7, 3, 3, 1)
+    assert (summary["total"], summary["passed"], summary["failed"], summary["refused"]) == (8, 3, 4, 1)
     assert cases(report)["refused"].result[0].type == "refused"
     assert lines[0]["calls"][0]["layers"]
 
@@ -121,7 +126,7 @@ def test_lines_that_cannot_be_used_stop_the_run_or_only_themselves(
         assert f"{calls}:3:18: 'arg' is no key here; did you mean 'args'?" in done.stderr
         assert f"{calls}:2:2: no tool is called 'raed'; did you mean 'read'?" in done.stderr
         assert ("nothing was run" in done.stderr) == (not options)
-    assert "1 passed, 2 malformed" in done.stdout
+    assert "1 passed; 2 lines malformed" in done.stdout
     assert cases(report)["good"].is_passed
     assert cases(report)[f"{calls}:2"].result[0].type == "malformed"
     for arguments, said in (

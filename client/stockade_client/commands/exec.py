@@ -44,9 +44,10 @@ _CALLS_TIME: Final = "the call's timeout_s"  # what the daemon calls it; here it
 def command(profile: str, workspace: str, timeout: float | None, yes: bool, argv: tuple[str, ...]) -> None:
     """Run a program in a sandbox: its own stdout, stderr and exit status.
 
-    The program sees the workspace as a private copy: what it changes there is gone afterwards. Standard input is not
-    passed on: the program's is empty. Of stdout and of stderr as much is kept as the profile's output_mb says; what the
-    program prints beyond that is cut, and the exit status is then 125.
+    The program sees the workspace through a private view. When it has ended, the profile's approval.effects says what
+    becomes of what it changed there: it is committed all or nothing, you are asked, or it is gone. Standard input is
+    not passed on: the program's is empty. Of stdout and of stderr as much is kept as the profile's output_mb says;
+    what the program prints beyond that is cut, and the exit status is then 125.
 
     Exit status: the program's own; 124 timed out, 125 sandbox or daemon failed or output was cut, 126 refused,
     127 not found, 128+n killed by signal n, 2 usage.

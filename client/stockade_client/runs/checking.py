@@ -47,8 +47,9 @@ async def _told(session: Session, call: EntryCall, result: CallResult, search: S
             return f"{call.tool} should have {name}, and its result has none"
         told = await _part_difference(session, result, pattern, name, search)
         if told is not None:
-            return told
-    return _status(call, result)
+            status = _status(call, result, printing=False)
+            return told if status is None else f"{told}\n{status}"
+    return _status(call, result, printing=True)
 
 
 async def _part_difference(
@@ -69,7 +70,8 @@ async def _part_difference(
     return await patterns.difference(pattern, found, name, search)
 
 
-def _status(call: EntryCall, result: CallResult) -> str | None:
+def _status(call: EntryCall, result: CallResult, *, printing: bool) -> str | None:
+    """How the command's end differs from what was expected; with what it printed where nothing else tells of that."""
     status, signal = result.field("exit_code"), result.field("signal")
     wanted = call.expected.exit_code
     if not call.expected.ok or wanted == "any" or (status is None and signal is None):
@@ -77,10 +79,13 @@ def _status(call: EntryCall, result: CallResult) -> str | None:
     if status == wanted:
         return None
     came = f"is {status}" if status is not None else f"there is none: signal {signal} ended it"
+    differs = f"the exit status should be {wanted} and {came}"
+    if not printing:
+        return differs
     said = "\n".join(
         text.strip()[-2000:] for text in (result.field("stdout"), result.field("stderr")) if isinstance(text, str)
     ).strip()
-    return f"the exit status should be {wanted} and {came}" + (f"; it printed\n{said}" if said else "")
+    return differs + (f"; it printed\n{said}" if said else "")
 
 
 def _part(result: CallResult, name: str) -> Json:

@@ -18,6 +18,8 @@ from stockade_client.visible import one_line
 
 HEADER: Final = json.dumps({"isolation": "run"})
 _TITLE: Final = 80
+# An ask that ended without an answer. A run always gives one, so that what came of the call cannot come of it again.
+_UNANSWERED: Final = ("APPROVAL_UNAVAILABLE", "APPROVAL_EXPIRED")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,7 @@ class Line:
 class _Call:
     taken: Event
     answer: Json = None  # None: nobody was asked
+    unanswered: str = ""  # The code of the ask that nobody answered
     settled: bool = False
 
 
@@ -44,6 +47,7 @@ async def lines_of(daemon: Daemon, session: SessionInfo) -> AsyncGenerator[Line,
                 calls[event.call_id] = _Call(event)
             elif event.type == "approval/decided" and event.call_id in calls:
                 calls[event.call_id].answer = _answer(event)
+                calls[event.call_id].unanswered = _unanswered(event)
             elif event.type == "tool/result" and event.call_id in calls:
                 calls[event.call_id].settled = True
     number = 0
@@ -78,10 +82,18 @@ def _answer(event: Event) -> Json:
     return None
 
 
+def _unanswered(event: Event) -> str:
+    outcome = event.body.get("outcome")
+    return next((code for code in _UNANSWERED if outcome == code), "")
+
+
 def _line(number: int, call: _Call, result: CallResult, expecting: Expecting, whole: Mapping[Part, str]) -> Line:
     body = call.taken.body
     if result.error is not None and result.error.domain in INFRASTRUCTURE:
         return _left_out(f"call {call.taken.call_id} ended with {result.error.code}, which nobody can repeat")
+    if call.unanswered:
+        why = f"nobody answered what call {call.taken.call_id} asked ({call.unanswered}); a run always does"
+        return _left_out(why)
     arguments = body.get("arguments")
     if not isinstance(arguments, str):
         why = "are no UTF-8, or too long to be recorded with it"

@@ -74,7 +74,7 @@ class Telling:
             summary |= {"retried": retried, "malformed": len(faults), "wall_s": round(wall_s, 3)}
             print(json.dumps({"summary": summary}), flush=True)
             return
-        for each in last_words(outcomes, len(faults), wall_s):
+        for each in last_words(outcomes, len({(each.file, each.line) for each in faults}), wall_s):
             print(visible(each), flush=True)
 
 
@@ -92,12 +92,11 @@ def line_of(outcome: Outcome) -> str:
 
 
 def last_words(outcomes: Sequence[Outcome], malformed: int, wall_s: float) -> list[str]:
-    """Counts, the refused, the retried and the slowest."""
+    """Counts, of lines that are no entries as well; the refused, the retried and the slowest."""
     counts = Counter(each.kind for each in outcomes)
     parts = [f"{counts[kind]} {kind}" for kind in _ORDER if counts[kind] or kind == "passed"]
-    if malformed:
-        parts.append(f"{malformed} malformed")
-    lines = [f"{counted(len(outcomes), 'entry', 'entries')} in {wall_s:.1f} s: {', '.join(parts)}"]
+    unused = f"; {counted(malformed, 'line', 'lines')} malformed" if malformed else ""
+    lines = [f"{counted(len(outcomes), 'entry', 'entries')} in {wall_s:.1f} s: {', '.join(parts)}{unused}"]
     for title, chosen in (
         ("refused", [each for each in outcomes if each.refused]),
         ("played twice", [each for each in outcomes if each.retried]),

@@ -18,6 +18,10 @@ _KINDS: Final = (
         r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?: [A-Z]+)? \d{4}",
         r"[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?: [A-Z]+)? \d{4}",
     ),
+    (  # of `ls -l`: what is older than half a year, or of the future, has the year instead
+        r"\b(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) [ \d]\d (?:\d\d:\d\d| \d{4})\b",
+        r"[A-Z][a-z]{2} [ \d]\d (?:\d\d:\d\d| \d{4})",
+    ),
     (r"\b\d\d:\d\d:\d\d(?:[.,]\d+)?\b", r"\d\d:\d\d:\d\d(?:[.,]\d+)?"),
     (r"\b\d+\.\d+(?= ?(?:ns|us|µs|ms|s|secs?|seconds?)\b)", r"\d+\.\d+"),
     (r"\b0x[0-9a-f]{6,16}\b", "0x[0-9a-f]+"),
