@@ -4,6 +4,7 @@ The kernel refuses for real (tests/end_to_end/lesser_host.py). What isolation pr
 """
 
 import contextlib
+import fcntl
 import os
 import select
 import shutil
@@ -98,7 +99,7 @@ POSSIBLE_OUTSIDE: Final = {
     "change a mode by a descriptor": "os.fchmod(os.open(SHOWN, os.O_RDONLY), 0o644)",
     "change times": "os.utime(SHOWN)",
     "set an attribute": "os.setxattr(SHOWN, 'user.x', b'x')",
-    "set a flag by ioctl": "fcntl.ioctl(os.open(SHOWN, os.O_RDONLY), 0x40086602, b'\\0' * 8)",
+    "set a flag by ioctl": "fcntl.ioctl(os.open(SHOWN, os.O_RDONLY), 0x40086602, FLAGS)",
     "take a lease": "fcntl.fcntl(os.open(SHOWN, os.O_RDONLY), fcntl.F_SETLEASE, fcntl.F_RDLCK)",
     "take notes of a directory": "fcntl.fcntl(os.open(os.path.dirname(SHOWN), os.O_RDONLY), fcntl.F_NOTIFY, 1)",
     "lock a file": "fcntl.flock(os.open(SHOWN, os.O_RDONLY), fcntl.LOCK_SH)",
@@ -144,7 +145,7 @@ _ANSWERS: Final = {"EPERM", "EACCES", "ENOSYS", "EAFNOSUPPORT", "EXDEV", "can't"
 
 def _program(attempt: str, here: Path, shown: Path) -> str:
     return f"""{_CALLS}
-HERE, SHOWN = {str(here)!r}, {str(shown)!r}
+HERE, SHOWN, FLAGS = {str(here)!r}, {str(shown)!r}, {_flags(shown)!r}
 OWN = HERE + "/own"
 try:
     {attempt}
@@ -157,6 +158,15 @@ else:
 sys.stdout.flush()
 os._exit(0)
 """
+
+
+def _flags(path: Path) -> bytes:
+    """Those that it has (FS_IOC_GETFLAGS, ioctl_iflags(2)). ext4 refuses a set that leaves out those of its own,
+    whoever asks."""
+    flags = bytearray(8)
+    with path.open("rb") as file, contextlib.suppress(OSError):
+        fcntl.ioctl(file, 0x80086601, flags)
+    return bytes(flags)
 
 
 def _files(uid: int, here: Path, shown: Path) -> None:
