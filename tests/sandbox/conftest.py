@@ -10,8 +10,8 @@ import pytest
 import pytest_asyncio
 
 from stockade_daemon.profiles import read as profiles
+from stockade_daemon.sandbox.attached import Place
 from stockade_daemon.sandbox.pool import Pool
-from stockade_daemon.sandbox.room import Place
 from stockade_daemon.sandbox.worker import Worker
 from stockade_daemon.values import Profile
 

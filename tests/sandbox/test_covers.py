@@ -12,9 +12,9 @@ from stockade_daemon.gate.workspace import Workspace
 from stockade_daemon.pipeline.arrival import Arrival
 from stockade_daemon.pipeline.kept_bytes import KeptBytes
 from stockade_daemon.pipeline.output import Output, Pump
+from stockade_daemon.sandbox.attached import Place
 from stockade_daemon.sandbox.effects import difference
 from stockade_daemon.sandbox.pool import Pool
-from stockade_daemon.sandbox.room import Place
 from stockade_daemon.sandbox.worker import Worker
 from stockade_daemon.values import Access, Profile
 from tests.sandbox.conftest import run

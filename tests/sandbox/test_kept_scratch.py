@@ -12,8 +12,8 @@ import pytest
 
 from stockade_daemon.errors import SandboxFailure
 from stockade_daemon.sandbox import session_scratch
+from stockade_daemon.sandbox.attached import Place
 from stockade_daemon.sandbox.pool import Pool
-from stockade_daemon.sandbox.room import Place
 from stockade_daemon.sandbox.session_scratch import Kept, SessionScratch
 from stockade_daemon.sandbox.uids import UidAllotment, UidRange
 from stockade_daemon.values import Access, Profile

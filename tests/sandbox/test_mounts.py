@@ -14,9 +14,9 @@ import pytest
 
 from stockade_daemon.errors import SandboxFailure
 from stockade_daemon.profiles.keys import WANTED_GROUPS
+from stockade_daemon.sandbox.attached import Place
 from stockade_daemon.sandbox.plan import below_tmp
 from stockade_daemon.sandbox.pool import Pool
-from stockade_daemon.sandbox.room import Place
 from stockade_daemon.values import Access, Profile
 from tests.sandbox.conftest import run
 

@@ -9,8 +9,8 @@ import pytest
 
 from stockade_daemon.profiles.tighten import tighten
 from stockade_daemon.sandbox import pool as module
+from stockade_daemon.sandbox.attached import Place
 from stockade_daemon.sandbox.pool import Pool
-from stockade_daemon.sandbox.room import Place
 from stockade_daemon.values import Access, Profile
 from tests.sandbox.conftest import children, mounters, run
 

@@ -1,7 +1,9 @@
 """Templates and workers: prepared, single-use, gone."""
 
 import asyncio
+import contextlib
 import os
+import resource
 import select
 import signal
 import time
@@ -12,8 +14,8 @@ import pytest
 
 from stockade_daemon.errors import InfrastructureFailure, SandboxFailure
 from stockade_daemon.sandbox import layers
+from stockade_daemon.sandbox.attached import Place
 from stockade_daemon.sandbox.pool import Pool
-from stockade_daemon.sandbox.room import Place
 from stockade_daemon.sandbox.uids import UidAllotment, UidRange, available
 from stockade_daemon.sandbox.worker import Worker
 from stockade_daemon.values import Access, Layer, Profile
@@ -222,3 +224,24 @@ async def test_every_session_recovers_from_a_killed_mounter(
         async with pool.worker(name, Access.OVERLAY) as worker:
             await run(worker, "echo again")
             assert os.read(worker.stdout, 10) == b"again\n"
+
+
+async def test_a_daemon_with_many_descriptors_has_workers_all_the_same(
+    pool: Pool, room: str, request: pytest.FixtureRequest
+) -> None:
+    """select(2) takes none above 1023."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard < 4096:
+        pytest.skip("needs a hard limit of 4096 descriptors")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 4096), hard))
+    request.addfinalizer(lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard)))
+    with contextlib.ExitStack() as stack:
+        while (last := os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)) < 1100:
+            stack.callback(os.close, last)
+        os.close(last)
+        for _ in range(2):  # the second finds one that was prepared
+            async with pool.worker(room, Access.OVERLAY) as worker:
+                await run(worker, "echo went")
+                assert os.read(worker.stdout, 100) == b"went\n"
+            while not pool._sessions[room].own._prepared[Access.OVERLAY]:  # noqa: ASYNC110 (nobody is told of it)
+                await asyncio.sleep(0)

@@ -23,9 +23,10 @@ from stockade_daemon.gate.intents import WriteIntent
 from stockade_daemon.gate.workspace import Workspace
 from stockade_daemon.profiles.tighten import tighten
 from stockade_daemon.removing import remove_tree
+from stockade_daemon.sandbox.attached import Place
 from stockade_daemon.sandbox.channel import ChannelClosed
 from stockade_daemon.sandbox.pool import Pool
-from stockade_daemon.sandbox.room import Place, namespaces_of_this_process
+from stockade_daemon.sandbox.room import namespaces_of_this_process
 from stockade_daemon.sandbox.worker import Worker
 from stockade_daemon.values import Access, Layer, Profile
 from stockade_worker.frames import BrokenFrame

@@ -15,8 +15,8 @@ from stockade_daemon.pipeline.context import Barred, LiveSession
 from stockade_daemon.pipeline.rules import Rules
 from stockade_daemon.profiles.last_good import Standing
 from stockade_daemon.profiles.tighten import digest, tighten
+from stockade_daemon.sandbox.attached import Place
 from stockade_daemon.sandbox.pool import Pool
-from stockade_daemon.sandbox.room import Place
 from stockade_daemon.values import Profile
 
 
@@ -91,7 +91,10 @@ class Versions:
     def make_room(self, live: LiveSession) -> None:
         """Has the next worker of this session be one under its profile of now."""
         place = Place(live.workspace.place, live.workspace.device, live.workspace.inode, inside=live.workspace.path)
-        self._pool.open_room(live.session.session_id, live.session.profile, place, hidden=live.hidden_names)
+        session = live.session
+        self._pool.open_room(
+            session.session_id, session.profile, place, hidden=live.hidden_names, whose=session.principal
+        )
 
 
 def _gone(live: LiveSession, standing: Standing) -> Barred:

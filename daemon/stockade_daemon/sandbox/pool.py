@@ -11,12 +11,14 @@ from pathlib import Path
 
 from stockade_daemon.errors import ConfigurationError, SandboxFailure
 from stockade_daemon.sandbox import bytecode, uids
+from stockade_daemon.sandbox.attached import Place
 from stockade_daemon.sandbox.cgroups import Cgroups
 from stockade_daemon.sandbox.differing import Hidden
 from stockade_daemon.sandbox.mounter import IN_PLACE, Mounter, NamespacesRefused
-from stockade_daemon.sandbox.room import Place, Room
+from stockade_daemon.sandbox.room import Room
 from stockade_daemon.sandbox.scratch import ScratchRoom
 from stockade_daemon.sandbox.session_scratch import SessionScratch
+from stockade_daemon.sandbox.shelf import Shelf
 from stockade_daemon.sandbox.survey import Survey, survey
 from stockade_daemon.sandbox.worker import Worker
 from stockade_daemon.values import Access, Layer, Profile
@@ -33,6 +35,7 @@ class _Rooms:
     session_id: str
     place: Place | None
     current: str  # the digest of the session's profile
+    whose: str  # a principal's name, or empty
     by_digest: dict[str, Room] = field(default_factory=dict)
     past: deque[str] = field(default_factory=lambda: deque(maxlen=16))  # digests that no new call has, the latest ones
 
@@ -49,14 +52,14 @@ class Pool:
         mounter: Mounter,
         scratch: ScratchRoom,
         kept: SessionScratch,
-        allotment: uids.UidAllotment,
+        shelf: Shelf,
         cgroups: Cgroups,
         tasks: asyncio.TaskGroup,
     ) -> None:
         self._mounter = mounter
         self._scratch = scratch
         self._kept = kept
-        self._uids = allotment
+        self._shelf = shelf
         self._cgroups = cgroups
         self._tasks = tasks
         self._sessions: dict[str, _Rooms] = {}
@@ -84,29 +87,32 @@ class Pool:
         async with (
             Cgroups.start(wanted=cgroups) as groups,
             _mounter(places["mounts"]) as (mounter, host_uids),
+            Shelf.open(mounter, uids.UidAllotment(host_uids)) as shelf,
             asyncio.TaskGroup() as tasks,
         ):
-            allotment = uids.UidAllotment(host_uids)
-            kept = SessionScratch(places["session-scratch"], allotment.of_nobody)
-            pool = cls(mounter, scratch, kept, allotment, groups, tasks)
+            kept = SessionScratch(places["session-scratch"], shelf.uids.of_nobody)
+            pool = cls(mounter, scratch, kept, shelf, groups, tasks)
             sweeper = tasks.create_task(pool._retire_idle())
             try:
                 yield pool
             finally:
-                pool._closing = True
+                pool._closing = shelf.closing = True
                 sweeper.cancel()
                 # All at once: each waits for processes to be gone, and there may be hundreds.
                 async with asyncio.TaskGroup() as closing:
                     for session_id in list(pool._sessions):
                         closing.create_task(pool.close_room(session_id))
 
-    def open_room(self, session_id: str, profile: Profile, place: Place | None, *, hidden: Hidden = None) -> None:
+    def open_room(
+        self, session_id: str, profile: Profile, place: Place | None, *, hidden: Hidden = None, whose: str = ""
+    ) -> None:
         """Makes room for a session, under this profile from now on. Nothing is started before its first call.
 
+        `whose`: of a principal, whose other sessions may have its templates when it is over; empty: nobody has.
         `hidden` looks for the names of the place that views must not show, each time that one is made. The room of
         another profile that the session had before is closed when its last call is over.
         """
-        rooms = self._sessions.setdefault(session_id, _Rooms(session_id, place, profile.digest))
+        rooms = self._sessions.setdefault(session_id, _Rooms(session_id, place, profile.digest, whose))
         self._room(rooms, profile, hidden)
         if profile.digest != rooms.current:
             rooms.current = profile.digest
@@ -199,11 +205,12 @@ class Pool:
                 rooms.place,
                 mounter=self._mounter,
                 scratch=self._scratch,
-                uids=self._uids,
                 cgroups=self._cgroups,
                 hidden=hidden,
                 session_id=rooms.session_id,
                 keeping=partial(self._kept.make, rooms.session_id),
+                shelf=self._shelf,
+                whose=rooms.whose,
             )
         return room
 
@@ -249,7 +256,7 @@ class Pool:
         """
         async with AsyncExitStack() as stack:
             place = await self._empty_directory(stack)
-            return await survey(place, workspaces, self._uids.range, self._mounter.mode)
+            return await survey(place, workspaces, self._shelf.uids.range, self._mounter.mode)
 
     async def _empty_directory(self, stack: AsyncExitStack) -> Path:
         """Of the daemon's own, on the file system of its state; removed at the end."""
@@ -273,6 +280,7 @@ class Pool:
         loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(_IDLE_S / 4)
+            await self._shelf.tidy()
             found = [(rooms, *each) for rooms in self._sessions.values() for each in rooms.by_digest.items()]
             for rooms, digest, room in found:
                 if not room.busy and loop.time() - room.used > _IDLE_S:

@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
 from stockade_daemon.errors import SandboxFailure
 from stockade_daemon.sandbox import channel as channels
+from stockade_daemon.sandbox import pidfds
 from stockade_daemon.sandbox.channel import ChannelClosed, FrameChannel, NotSent
 from stockade_daemon.sandbox.mounter import Mounter, unavailable
 from stockade_daemon.sandbox.plan import Plan
@@ -67,6 +68,10 @@ class Template:
                 yield made
             finally:
                 made._over = True
+
+    def alive(self) -> bool:
+        """Whether it goes on, for all one sees."""
+        return not self._over and not pidfds.ended(self._pidfd)
 
     async def ended(self, within_s: float) -> bool:
         """Whether it has ended, or does so within that many seconds. Its workers are gone a moment before itself: pid 1

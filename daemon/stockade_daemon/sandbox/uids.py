@@ -57,7 +57,7 @@ def _has_capabilities(more: int) -> bool:
 
 
 class UidAllotment:
-    """Hands out uids of a range, least recently freed last, so that a leftover of one session meets no other's."""
+    """Hands out uids of a range, least recently freed last, so that a leftover of one template meets no other's."""
 
     def __init__(self, uids: UidRange | None) -> None:
         self._uids = uids

@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import os
-import select
 import signal
 import socket
 from collections.abc import Mapping
@@ -13,6 +12,7 @@ from typing import Any
 
 from stockade_daemon.errors import InfrastructureFailure, SandboxFailure, ToolFailure
 from stockade_daemon.sandbox import channel as channels
+from stockade_daemon.sandbox import pidfds
 from stockade_daemon.sandbox.accounting import Account, Exit, account
 from stockade_daemon.sandbox.cgroup_files import Figures, since
 from stockade_daemon.sandbox.cgroups import Cgroups, Group
@@ -234,6 +234,11 @@ class Worker:
         and body."""
         await self._gone.wait()
 
+    @property
+    def is_gone(self) -> bool:
+        """Whether `gone` returns at once."""
+        return self._gone.is_set()
+
     async def signal(self, number: int) -> bool:
         """Has its init send a signal to the body's process group. False: the worker is gone, and nobody was asked."""
         try:
@@ -243,7 +248,7 @@ class Worker:
         return True
 
     def alive(self) -> bool:
-        return not select.select([self._pidfd], [], [], 0)[0] if not self._closed else False
+        return not self._closed and not pidfds.ended(self._pidfd)
 
     def kill(self) -> None:
         """Kills pid 1 of the worker's pid namespace; the kernel kills all the rest before pid 1 is reaped. In place it
@@ -259,13 +264,13 @@ class Worker:
 
     def _ended(self) -> None:
         self._loop.remove_reader(self._pidfd)
-        if self._body is None or select.select([self._body], [], [], 0)[0]:
+        if self._body is None or pidfds.ended(self._body):
             self._gone.set()
 
     def _body_ended(self) -> None:
         assert self._body is not None
         self._loop.remove_reader(self._body)
-        if select.select([self._pidfd], [], [], 0)[0]:
+        if pidfds.ended(self._pidfd):
             self._gone.set()
 
     async def close(self) -> None:
