@@ -12,8 +12,9 @@ STAMP := $(VENV)/installed
 PROTOS = $(wildcard proto/stockade/v1/*.proto)
 PROTOC = PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m grpc_tools.protoc -I proto
 
-# A variable of the caller's shell must not put other code in front of what is installed here.
-unexport PYTHONPATH PYTHONHOME
+# A variable of the caller's shell must not put other code in front of what is installed here, nor have every process
+# compile all of it again.
+unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE
 
 .DELETE_ON_ERROR:
 .PHONY: help install proto proto-check catalog check test probes cases examples faults rivals races swap mishaps cuts kills floods scripts entries runs soak bench proxy demo wheel force

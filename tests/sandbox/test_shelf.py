@@ -32,7 +32,15 @@ def placed(directory: Path) -> Place:
 
 
 def templates() -> list[int]:
-    return sorted(each for mounter in mounters() for each in children(mounter))
+    """Those that run: one that has ended is its mounter's to collect, a moment later."""
+    return sorted(each for mounter in mounters() for each in children(mounter) if runs(each))
+
+
+def runs(pid: int) -> bool:
+    try:
+        return (Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
 
 
 async def one(pool: Pool, profile: Profile, directory: Path, whose: str, command: str = "true") -> str:
